@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Detached host threads with small stacks (all signals blocked) for the sentry's own work. */
+#ifndef CAISSON_THREAD_H
+#define CAISSON_THREAD_H
+
+/* Starts a detached thread. 0 or -EAGAIN/-ENOMEM. `name` is cut to 15 bytes. */
+int thread_start(const char *name, void *(*fn)(void *), void *arg);
+
+#endif
