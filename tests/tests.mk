@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+# How tests are built. Unit tests: one program per tests/unit/<module>/test_*.c, linked with that
+# module and what it may include. Guest tests: one static and one dynamic program per file.
+
+UNIT_LIBS := -lcheck -lsubunit -lm -lrt -lseccomp -lcapstone -luring -lxxhash -lpthread
+UNIT_DEPS_base := base
+UNIT_DEPS_platform := platform base
+UNIT_DEPS_gofer := gofer proto platform base
+UNIT_DEPS_vfs := vfs proto platform base
+UNIT_DEPS_netstack := netstack platform base
+UNIT_DEPS_sentry := sentry vfs netstack proto platform base
+UNIT_DEPS_runtime := runtime base
+UNIT_MODULES := base platform gofer vfs netstack sentry runtime
+
+define unit_rule
+unit_$(1)_BIN := $$(patsubst tests/unit/%.c,$(B)/tests/unit/%,$$(wildcard tests/unit/$(1)/test_*.c))
+$$(unit_$(1)_BIN): $(B)/tests/unit/%: tests/unit/%.c $$(foreach d,$$(UNIT_DEPS_$(1)),$(B)/$$(d).a)
+	@mkdir -p $$(@D)
+	@echo "  UNIT $$<"
+	@$$(CC) $$(CPPFLAGS) $$(CFLAGS) -Wno-missing-prototypes $$(filter-out -static-pie,$$(LDFLAGS)) -pie -o $$@ $$< \
+		-Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(UNIT_LIBS) $(if $(filter runtime,$(1)),-ljson-c)
+UNIT_BIN += $$(unit_$(1)_BIN)
+.PHONY: unit-$(1)
+unit-$(1): $$(unit_$(1)_BIN)
+	@for t in $$^; do echo "== $$$$t"; $$$$t || exit 1; done
+endef
+$(foreach m,$(UNIT_MODULES),$(eval $(call unit_rule,$(m))))
+
+GUEST_SRC := $(wildcard tests/guest/*.c)
+GUEST_BIN := $(patsubst tests/guest/%.c,$(B)/tests/guest/%,$(GUEST_SRC))
+$(GUEST_BIN): $(B)/tests/guest/%: tests/guest/%.c tests/lib/guest.h
+	@mkdir -p $(@D)
+	@echo "  GUEST $<"
+	@$(CC) -I. -D_GNU_SOURCE -std=gnu11 -O1 -g -Wall -Werror -Wno-unused-result -static -pthread -o $@ $< -lrt -lm
+
+.PHONY: unit guest-tests
+unit: $(addprefix unit-,$(UNIT_MODULES))
+guest-tests: $(GUEST_BIN)
