@@ -548,8 +548,15 @@ void sb_put(struct superblock *sb);
 int mount_option_next(const char **pos, char *key, size_t ksize, char *val, size_t vsize);
 
 /* Hooks of special inodes, implemented beside the things themselves. */
-int fifo_open(struct inode *ino, struct file *f);   /* pipe.c; -EAGAIN: wait for the other end */
+/*
+ * pipe.c. Sets f->ops and f->priv. An open that has to wait for the other end succeeds all the same:
+ * vfs_open returns the file and the sentry waits while fifo_open_wait(f) (pipe.h) says -EAGAIN.
+ */
+int fifo_open(struct inode *ino, struct file *f);
 int chrdev_open(struct inode *ino, struct file *f); /* dev/chrdev.c by ino->rdev; -ENXIO */
+
+/* epoll.c: file_put calls it on the last reference, always, before ops->release. */
+void epoll_file_gone(struct file *f);
 
 /* The anonymous filesystem's mount, for file_new_anon. */
 struct mount *vfs_anon_mount(struct vfs *vfs);

@@ -19,14 +19,14 @@ enum lock_rank {
 			       then by address; overlay before its layers) */
 	RANK_FLOCK,	    /* file lock lists of an inode */
 	RANK_GOFER,	    /* gofer client bookkeeping */
+	RANK_TTY,	    /* terminal state (nested: master, then slave); copies guest memory */
+	RANK_PIPE,	    /* pipe buffers (nested: by address); copies guest memory, so before MM */
 	RANK_MM,	    /* mm->lock: the VMA tree (nested: parent, then child in fork) */
 	RANK_FDTABLE,	    /* fdtable->lock */
 	RANK_FS,	    /* fs_struct: cwd, root, umask */
 	RANK_IPC,	    /* SysV IPC and POSIX mq objects */
 	RANK_SOCKET,	    /* socket state (nested: by address) */
 	RANK_STACK,	    /* netstack: one lock per stack */
-	RANK_TTY,	    /* terminal state (nested: master, then slave) */
-	RANK_PIPE,	    /* pipe buffers (nested: by address) */
 	RANK_TIMER_OBJ,	    /* timerfd, posix timer objects */
 	RANK_FUTEX,	    /* futex hash buckets (nested: by address) */
 	RANK_TASKS,	    /* kernel->tasks_lock: task tree, pids, sessions, signals */
