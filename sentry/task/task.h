@@ -130,7 +130,7 @@ struct thread_group {
 	struct pid *session;		  /* [tasks] */
 	struct list_head session_node;	  /* [tasks] */
 	int session_leader;		  /* [tasks] */
-	struct tty_ref *ctty;		  /* [tasks] see vfs/dev/tty.h hooks; opaque here */
+	struct tty *ctty;		  /* [tasks] a reference or NULL; see vfs/dev/tty.h */
 	int exit_signal;		  /* [tasks] sent to the parent; SIGCHLD, 0 or other */
 	int child_subreaper;		  /* [tasks] */
 	struct task *child_of_thread;	  /* [tasks] the parent's thread, for __WNOTHREAD */
