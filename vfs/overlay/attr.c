@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attributes: those of struct inode live in the overlay inode itself, so that a chmod copies
+ * nothing; extended ones move to the upper when the first of them changes.
+ */
+#include "vfs/overlay/overlay_priv.h"
+
+static int set_size(struct inode *ino, uint64_t size)
+{
+	struct ovl_inode *oi = ovl_i(ino);
+	int r = ovl_copy_up_data(ino, size);
+
+	if (r)
+		return r;
+	struct iattr attr = { .valid = IATTR_SIZE, .size = size };
+
+	lock_acquire_nested(&oi->upper->lock);
+	r = oi->upper->ops->setattr(oi->upper, &attr);
+	lock_release(&oi->upper->lock);
+	ovl_sync_size(ino);
+	return r;
+}
+
+int ovl_setattr(struct inode *ino, const struct iattr *attr)
+{
+	lock_assert_held(&ino->lock);
+	if (attr->valid & IATTR_SIZE) {
+		if (!S_ISREG(ino->mode))
+			return -EINVAL;
+		int r = set_size(ino, attr->size);
+
+		if (r)
+			return r;
+		ino->mtime = ino->ctime = vfs_now();
+	}
+	if (attr->valid & IATTR_MODE)
+		ino->mode = (ino->mode & S_IFMT) | (attr->mode & 07777);
+	if (attr->valid & IATTR_UID)
+		ino->uid = attr->uid;
+	if (attr->valid & IATTR_GID)
+		ino->gid = attr->gid;
+	if (attr->valid & IATTR_ATIME)
+		ino->atime = attr->atime;
+	if (attr->valid & IATTR_MTIME)
+		ino->mtime = attr->mtime;
+	ino->ctime = attr->valid & IATTR_CTIME ? attr->ctime : vfs_now();
+	ino->change_count++;
+	ovl_pin(ino);
+	return 0;
+}
+
+/* The layer whose extended attributes count: NULL when there are none yet. */
+static struct inode *xattr_layer(struct inode *ino)
+{
+	struct ovl_inode *oi = ovl_i(ino);
+
+	return oi->xattrs_upper ? oi->upper : oi->lower;
+}
+
+ssize_t ovl_getxattr(struct inode *ino, const char *name, void *buf, size_t size)
+{
+	struct inode *layer = xattr_layer(ino);
+
+	if (!layer)
+		return -ENODATA;
+	if (!layer->ops->getxattr)
+		return -EOPNOTSUPP;
+	ssize_t n = layer->ops->getxattr(layer, name, buf, size);
+
+	/* A lower that has none is still a file that may get some. */
+	return n == -EOPNOTSUPP ? -ENODATA : n;
+}
+
+int ovl_setxattr(struct inode *ino, const char *name, const void *val, size_t size, int flags)
+{
+	int r = ovl_copy_up_xattrs(ino);
+
+	if (r)
+		return r;
+	struct inode *up = ovl_i(ino)->upper;
+
+	if (!up->ops->setxattr)
+		return -EOPNOTSUPP;
+	r = up->ops->setxattr(up, name, val, size, flags);
+	if (!r) {
+		ino->ctime = vfs_now();
+		ino->change_count++;
+	}
+	return r;
+}
+
+ssize_t ovl_listxattr(struct inode *ino, char *buf, size_t size)
+{
+	struct inode *layer = xattr_layer(ino);
+
+	if (!layer || !layer->ops->listxattr)
+		return 0;
+	ssize_t n = layer->ops->listxattr(layer, buf, size);
+
+	return n == -EOPNOTSUPP ? 0 : n;
+}
+
+int ovl_removexattr(struct inode *ino, const char *name)
+{
+	int r = ovl_copy_up_xattrs(ino);
+
+	if (r)
+		return r;
+	struct inode *up = ovl_i(ino)->upper;
+
+	if (!up->ops->removexattr)
+		return -EOPNOTSUPP;
+	r = up->ops->removexattr(up, name);
+	if (!r) {
+		ino->ctime = vfs_now();
+		ino->change_count++;
+	}
+	return r;
+}
