@@ -158,6 +158,7 @@ struct thread_group {
 	uint32_t personality_inherit;
 	struct pid_ns *pid_ns_for_children; /* [tasks] */
 	struct sysv_undo *sem_undo;	  /* sentry/ipc */
+	uint64_t past_utime_ns;		  /* [tasks] guest CPU time of address spaces left by exec */
 };
 #define TG_EXITING 1u	  /* exit_group or fatal signal: every thread must die */
 #define TG_ZOMBIE 2u	  /* waits to be reaped */
@@ -186,7 +187,8 @@ struct task {
 	struct pid *pid;		/* [tasks] changes only when a thread execs and becomes leader */
 
 	/* running guest code [t] */
-	struct context *ctx;
+	struct context *ctx;		/* [t] to use; [ctx_lock] to change, for task_kick */
+	struct lock ctx_lock;		/* unranked leaf: only context_interrupt runs under it */
 	struct user_regs_struct regs;
 	uint64_t syscall_nr;		/* the call being served, or -1 */
 	int in_syscall;			/* restart rules apply to regs.rax */
@@ -242,6 +244,11 @@ struct task {
 	struct seccomp_state *seccomp;	/* [t] NULL: no filter */
 	struct io_context *aio;
 	uint32_t exec_guard;
+	uint32_t ioprio;
+	uint32_t sched_reset_on_fork;
+	uint64_t sched_runtime, sched_deadline, sched_period; /* SCHED_DEADLINE, stored only */
+	clockid_t host_clock;		/* [a] CPU clock of its sentry thread (system time); 0: none */
+	uint64_t past_utime_ns;		/* [t] guest CPU time in contexts it left by exec */
 	uint64_t task_id;		/* unique, never reused */
 };
 #define TASK_WORK_SIGNAL 1u /* signals may be deliverable: signal_deliver() decides */
@@ -337,5 +344,36 @@ int task_sleep_killable(struct task *t, uint64_t deadline_ns);
 int task_wait_file(struct task *t, struct file *f, uint32_t events, uint64_t deadline_ns);
 /* True when TASK_WORK_SIGNAL/EXIT/STOP is set. */
 int task_has_work(struct task *t);
+
+/* ---- CPU time (rusage.c) ---- */
+
+/* CPU time of a thread so far. Exact for the calling task, else as last sampled. */
+void task_cpu_times(struct task *t, uint64_t *utime_ns, uint64_t *stime_ns);
+/* Of a whole process, dead threads included. tasks_lock held. */
+void tg_cpu_times_locked(struct thread_group *tg, uint64_t *utime_ns, uint64_t *stime_ns);
+
+/* ---- what other parts of the sentry do at turning points of a task's life ---- */
+
+/*
+ * Implemented by the part named; weak, so that a build without it links. Unless said otherwise the
+ * calling task is t and no lock is held.
+ */
+/* futex: robust list of an exiting or exec'ing thread, PI futexes. Before clear_child_tid. */
+void futex_task_exit(struct task *t) __attribute__((weak));
+/* futex: FUTEX_WAKE of a shared-or-private waiter on addr, for clear_child_tid. */
+int futex_wake_user(struct task *t, uint64_t addr, int count) __attribute__((weak));
+/* time: the last thread of tg is gone (exec: 0) or tg runs a new program (exec: 1): timers of
+ * timer_create go, and at exit the itimers too. */
+void timers_group_exit(struct thread_group *tg, int exec) __attribute__((weak));
+/* ipc: semaphore undo of a process whose last thread is gone; attaches are gone with the mm. */
+void sysv_group_exit(struct thread_group *tg) __attribute__((weak));
+/* ipc: CLONE_SYSVSEM gives the child the parent's undo list. */
+void sysv_group_share_undo(struct thread_group *child, struct thread_group *parent)
+	__attribute__((weak));
+/* seccomp: a new thread inherits; a dying one drops. */
+void seccomp_task_fork(struct task *child, struct task *parent) __attribute__((weak));
+void seccomp_task_exit(struct task *t) __attribute__((weak));
+/* aio contexts belong to the mm; called when the last user of t->mm leaves it. */
+void aio_mm_exit(struct task *t) __attribute__((weak));
 
 #endif
