@@ -11,6 +11,10 @@
 
 #define SIG_KERNEL_ONLY_MASK (SIGBIT(SIGKILL) | SIGBIT(SIGSTOP))
 
+/* task->jobctl_stop */
+#define JOBCTL_STOP_PENDING 1 /* must stop when it next looks at its signals */
+#define JOBCTL_STOPPED 2      /* has stopped, and waits for SIGCONT */
+
 /* A siginfo from the kernel itself (SI_KERNEL), or from a user (SI_USER with sender's ids). */
 void siginfo_kernel(siginfo_t *si, int signo);
 void siginfo_user(siginfo_t *si, int signo, struct task *sender, struct task *receiver_view);
@@ -39,8 +43,9 @@ void signal_set_temporary_mask(struct task *t, linux_sigset_t mask);
 /* End of a ppoll/pselect/epoll_pwait that was not interrupted: puts the old mask back. */
 void signal_restore_saved_mask(struct task *t);
 /*
- * Called by the run loop with TASK_WORK_* set, before guest code runs: syscall restart decision,
- * handlers, default actions, group stops (blocks inside), ptrace stops. May end the task.
+ * Called by the run loop before guest code runs, with TASK_WORK_* set or a restart code in
+ * regs.rax (in_syscall set) or restore_mask set: syscall restart decision, handlers, default
+ * actions, group stops (blocks inside), ptrace stops. May end the task. Clears in_syscall.
  */
 void signal_deliver(struct task *t);
 /* After execve: handlers to default, altstack off. fork: copies. */
@@ -50,6 +55,16 @@ struct sighand *sighand_dup(struct sighand *sh, struct kernel *k);
 void sighand_put(struct sighand *sh);
 void sigpending_init(struct sigpending *p);
 void sigpending_flush(struct sigpending *p); /* [tasks] frees the queue */
+/*
+ * A thread ends: its own queue goes, signals of the group it might have been woken for find
+ * another thread, and a group stop no longer waits for it. t counts as dead afterwards. [tasks]
+ */
+void signal_task_exit_locked(struct task *t);
+/* /proc/PID/status: pending (thread, group), blocked, ignored and caught sets. [tasks] */
+void signal_sets_locked(struct task *t, linux_sigset_t *pending, linux_sigset_t *shared,
+			linux_sigset_t *ignored, linux_sigset_t *caught);
+/* Signals queued by t's user, and how many it may (SigQ of /proc/PID/status). [tasks] */
+uint32_t signal_queued_locked(struct task *t);
 /* A child changed state: SIGCHLD (or exit_signal) to its parent, waking wait(). [tasks] */
 void signal_notify_parent_locked(struct thread_group *child, int code, int status);
 /* From the exit path of tg: the parent ignores SIGCHLD or has SA_NOCLDWAIT → autoreap. [tasks] */

@@ -95,6 +95,7 @@ struct sigqueue_entry {
 	struct list_head node;
 	siginfo_t info;
 	struct posix_timer *timer; /* from timer_create: at most one queued each */
+	struct user_count *user;   /* charged with it (RLIMIT_SIGPENDING), or NULL */
 };
 
 struct sigpending {
@@ -218,7 +219,8 @@ struct task {
 	struct sigpending pending;	/* [tasks] thread-directed */
 	stack_t altstack;		/* [t] */
 	struct waitq signalfd_wait;	/* woken when a signal is queued for this task or its group */
-	int jobctl_stop;		/* [tasks] must take part in the group stop */
+	int jobctl_stop;		/* [tasks] JOBCTL_*: must take part in the group stop, or has */
+	uint64_t trap_nr, trap_err, trap_cr2; /* [t] of the last fault, for sigcontext */
 
 	/* misc per-thread state */
 	char comm[16];			/* [tasks] */
@@ -365,6 +367,10 @@ int futex_wake_user(struct task *t, uint64_t addr, int count) __attribute__((wea
 /* time: the last thread of tg is gone (exec: 0) or tg runs a new program (exec: 1): timers of
  * timer_create go, and at exit the itimers too. */
 void timers_group_exit(struct thread_group *tg, int exec) __attribute__((weak));
+/* time: prepares the timers of a new process, before it is published. */
+void timers_group_init(struct thread_group *tg) __attribute__((weak));
+/* time: RLIMIT_CPU of tg was set, or inherited. */
+void timers_cpu_limit_changed(struct thread_group *tg) __attribute__((weak));
 /* ipc: semaphore undo of a process whose last thread is gone; attaches are gone with the mm. */
 void sysv_group_exit(struct thread_group *tg) __attribute__((weak));
 /* ipc: CLONE_SYSVSEM gives the child the parent's undo list. */
