@@ -70,6 +70,12 @@ struct mm {
 	int dumpable;		/* [a] */
 	int mdwe;
 	uint32_t users;		/* [a] tasks that run in it */
+	uint32_t hole_vmas;	/* [lock] to write, [a] to read: vmas with VMA_HOLES */
+	uint64_t rss_pages;	/* [a] resident anonymous pages when last sampled (oom.c) */
+	uint64_t rss_sampled_ns; /* [a] when that was, CLOCK_MONOTONIC */
+	uint64_t fault_addr;	/* [lock] last fault that looked already mended ... */
+	uint32_t fault_tries;	/* [lock] ... and how often it came back */
+	uint32_t pkeys;		/* [lock] protection keys allocated, bit 0 always set */
 };
 
 /* An empty mm over as; consumes the reference on as. Returns a reference. */
@@ -98,6 +104,29 @@ int mm_fault(struct task *t, struct platform_event *ev);
 int mm_grow_stack(struct task *t, uint64_t addr);
 /* The vma that contains addr, or NULL. mm->lock held. */
 struct vma *vma_find(struct mm *mm, uint64_t addr);
+/* ---- the rest of memory management, for sys_mm.c and the calls that share its rules ---- */
+
+int64_t mm_remap(struct task *t, uint64_t old, uint64_t old_len, uint64_t new_len, int flags,
+		 uint64_t new_addr);
+uint64_t mm_brk(struct task *t, uint64_t addr); /* the new or unchanged break */
+int mm_advise(struct task *t, uint64_t addr, uint64_t len, int advice);
+int mm_incore(struct task *t, uint64_t addr, uint64_t len, uint64_t vec);
+int mm_sync(struct task *t, uint64_t addr, uint64_t len, int flags);
+int mm_lock_range(struct task *t, uint64_t addr, uint64_t len, uint32_t vma_flags); /* 0: munlock */
+int mm_lock_all(struct task *t, int mcl_flags); /* 0: munlockall */
+int mm_seal(struct task *t, uint64_t addr, uint64_t len);
+/* PR_SET_VMA_ANON_NAME; name NULL clears. -ENOMEM for gaps, -EBADF for file mappings. */
+int mm_set_name(struct task *t, uint64_t addr, uint64_t len, const char *name);
+/*
+ * Maps what the files under [addr, addr+len) have gained since they were mapped. Called before
+ * I/O into guest memory, with no VFS lock held: the uio copies themselves never do it.
+ */
+void mm_fill_holes(struct task *t, uint64_t addr, uint64_t len);
+/* Sandbox memory limit: called on every syscall while a limit is set; samples now and then. */
+void mm_oom_check(struct task *t);
+/* True when the whole range is mapped (gaps give 0). mm->lock held. */
+int mm_range_mapped(struct mm *mm, uint64_t addr, uint64_t len);
+
 void mm_show_maps(struct mm *mm, struct path root, int smaps, struct strbuf *sb); /* 2: rollup */
 /* Resident pages: from mincore-free accounting of the host process, kB. */
 uint64_t mm_rss_kb(struct mm *mm);

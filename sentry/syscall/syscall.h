@@ -23,6 +23,17 @@ typedef long (*syscall_fn)(struct task *t, const struct sysargs *a);
 void syscall_dispatch(struct task *t, int foreign_abi);
 const char *syscall_name(uint64_t nr); /* NULL when unknown */
 
+/* ---- hooks of dispatch; a missing definition means the feature is not there ---- */
+
+/*
+ * The task's seccomp filters over the call in t->regs (orig_rax, arguments): 0 go on, 1 do not run
+ * the call: regs.rax holds its result already. Called only while t->seccomp is set.
+ */
+int seccomp_check(struct task *t) __attribute__((weak));
+/* Syscall stops of a traced task, called while t->ptrace is set; enter: nonzero skips the call. */
+int ptrace_syscall_enter(struct task *t) __attribute__((weak));
+void ptrace_syscall_exit(struct task *t) __attribute__((weak));
+
 /* Prototypes of every handler, from the table. */
 #define SYS(nr, name, args, level) SYSCALL_HANDLER(name) __attribute__((weak));
 #include "sentry/syscall/table.def"
