@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Namespaces, id maps, fds and exec of the sandbox's processes.
+ *
+ * Order in the child: wait for the parent's id maps, take the mapped ids, detach from the caller's
+ * session, put the fds in place, close the rest, exec. The processes finish their own isolation
+ * (empty root, capabilities, seccomp) once they have loaded.
+ */
+#include "runtime/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/error.h"
+#include "runtime/options.h"
+
+#define NOBODY 65534u
+#define FD_TEMP_BASE 200 /* fds are parked above this while the low numbers are filled */
+
+int launch_is_privileged(void)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct d[2] = { 0 };
+
+	if (syscall(SYS_capget, &h, d) != 0)
+		return 0;
+	const uint32_t need = (1u << CAP_SETUID) | (1u << CAP_SETGID) | (1u << CAP_SYS_ADMIN);
+
+	return (d[0].effective & need) == need;
+}
+
+void launch_find_binary(const char *name, char *path, size_t size)
+{
+	static const char *const places[] = { "", "../libexec/caisson/" };
+	char self[4096];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (n <= 0)
+		die(EXIT_SETUP, "/proc is not mounted here; caisson needs it to find its own parts");
+	self[n] = '\0';
+	*strrchr(self, '/') = '\0';
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		if ((size_t)snprintf(path, size, "%s/%s%s", self, places[i], name) >= size)
+			die(EXIT_SETUP, "caisson is installed under too long a path");
+		if (access(path, X_OK) == 0)
+			return;
+	}
+	die(EXIT_SETUP, "%s is missing beside %s; install caisson again", name, self);
+}
+
+static int write_proc(pid_t pid, const char *file, const char *text)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	ssize_t n = write(fd, text, strlen(text));
+	int err = n < 0 ? -errno : 0;
+
+	close(fd);
+	return err;
+}
+
+/* "A A COUNT" for each range of ids that exists in the caller's own namespace. */
+static void identity_map(const char *own, char *out, size_t size)
+{
+	unsigned long inside, outside, count;
+	FILE *f = fopen(own, "re");
+	size_t len = 0;
+
+	out[0] = '\0';
+	if (!f)
+		return;
+	while (fscanf(f, "%lu %lu %lu", &inside, &outside, &count) == 3 && len + 64 < size)
+		len += (size_t)snprintf(out + len, size - len, "%lu %lu %lu\n", inside, inside, count);
+	fclose(f);
+}
+
+static int write_maps(pid_t pid, const struct launch *l)
+{
+	char uids[1024], gids[1024];
+	int err;
+
+	if (!launch_is_privileged()) {
+		snprintf(uids, sizeof(uids), "0 %u 1\n", (unsigned)geteuid());
+		snprintf(gids, sizeof(gids), "0 %u 1\n", (unsigned)getegid());
+		err = write_proc(pid, "setgroups", "deny");
+		if (err && err != -ENOENT)
+			return err;
+	} else if (l->ids == LAUNCH_IDS_ALL) {
+		identity_map("/proc/self/uid_map", uids, sizeof(uids));
+		identity_map("/proc/self/gid_map", gids, sizeof(gids));
+	} else {
+		snprintf(uids, sizeof(uids), "0 %u 1\n", NOBODY);
+		snprintf(gids, sizeof(gids), "0 %u 1\n", NOBODY);
+	}
+	err = write_proc(pid, "uid_map", uids);
+	return err ? err : write_proc(pid, "gid_map", gids);
+}
+
+__attribute__((noreturn)) static void child_fail(int report, const char *step)
+{
+	dprintf(report, "%s: %s", step, strerror(errno));
+	_exit(EXIT_SETUP);
+}
+
+/* In the new process, after the parent's go: becomes the binary. */
+__attribute__((noreturn)) static void child_main(const struct launch *l, int conf, int report,
+						 int in_userns)
+{
+	static const int stop[] = { SIGPIPE, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGCHLD, SIGWINCH,
+				    SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT };
+	char conf_arg[16];
+	sigset_t none;
+
+	/* The runtime's own dispositions and mask must not leak. */
+	for (size_t i = 0; i < sizeof(stop) / sizeof(*stop); i++)
+		signal(stop[i], SIG_DFL);
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (in_userns) {
+		if (launch_is_privileged() && setgroups(0, NULL) != 0 && errno != EPERM)
+			child_fail(report, "setgroups");
+		if (setresgid(0, 0, 0) != 0 || setresuid(0, 0, 0) != 0)
+			child_fail(report, "taking the mapped ids");
+	}
+	setsid();
+	umask(0);
+	int bin = open(l->binary, O_RDONLY | O_CLOEXEC);
+
+	if (bin < 0 && errno != EACCES)
+		child_fail(report, l->binary);
+	for (size_t i = 0; i < l->fd_count; i++)
+		if (fcntl(l->fds[i], F_DUPFD, FD_TEMP_BASE + (int)i) != FD_TEMP_BASE + (int)i)
+			child_fail(report, "moving file descriptors");
+	int conf_temp = fcntl(conf, F_DUPFD, FD_TEMP_BASE + 64);
+	int report_temp = fcntl(report, F_DUPFD_CLOEXEC, FD_TEMP_BASE + 65);
+	int bin_temp = bin < 0 ? -1 : fcntl(bin, F_DUPFD_CLOEXEC, FD_TEMP_BASE + 66);
+
+	if (conf_temp < 0 || report_temp < 0)
+		child_fail(report, "moving file descriptors");
+	report = report_temp;
+	for (size_t i = 0; i < l->fd_count; i++)
+		if (dup2(FD_TEMP_BASE + (int)i, l->to[i]) < 0)
+			child_fail(report, "placing file descriptors");
+	if (dup2(conf_temp, l->conf_fd) < 0)
+		child_fail(report, "placing file descriptors");
+	/* Keep 0-2, the given numbers, and the two close-on-exec ones; all others go. */
+	int top = l->conf_fd;
+
+	for (size_t i = 0; i < l->fd_count; i++)
+		top = l->to[i] > top ? l->to[i] : top;
+	for (int fd = 3; fd <= top; fd++) {
+		int keep = fd == l->conf_fd;
+
+		for (size_t i = 0; i < l->fd_count; i++)
+			keep |= fd == l->to[i];
+		if (!keep)
+			close(fd);
+	}
+	if (syscall(SYS_close_range, top + 1, report - 1, 0) != 0)
+		child_fail(report, "close_range");
+	syscall(SYS_close_range, (bin_temp > report ? bin_temp : report) + 1, ~0u, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	snprintf(conf_arg, sizeof(conf_arg), "%d", l->conf_fd);
+	char *argv[] = { (char *)l->binary, conf_arg, NULL };
+	char *envp[] = { NULL };
+
+	if (bin_temp >= 0)
+		syscall(SYS_execveat, bin_temp, "", argv, envp, AT_EMPTY_PATH);
+	execve(l->binary, argv, envp);
+	child_fail(report, l->binary);
+}
+
+static int conf_memfd(const struct launch *l)
+{
+	int fd = memfd_create("bootconf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		die(EXIT_SETUP, "memfd_create: %s", strerror(errno));
+	int err = bootconf_write(l->conf, fd);
+
+	if (err)
+		die(EXIT_SETUP, "handing the configuration to the %s: %s", l->what, strerror(-err));
+	lseek(fd, 0, SEEK_SET);
+	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+	return fd;
+}
+
+static const struct {
+	enum weaker_layer layer;
+	unsigned long flag;
+	const char *what;
+} g_namespaces[] = {
+	{ WEAKER_USERNS, CLONE_NEWUSER, "a user namespace" },
+	{ WEAKER_PIDNS, CLONE_NEWPID, "a pid namespace" },
+	{ WEAKER_MOUNTNS, CLONE_NEWNS, "a mount namespace" },
+	{ WEAKER_NETNS, CLONE_NEWNET, "a network namespace" },
+	{ WEAKER_IPCNS, CLONE_NEWIPC, "an ipc namespace" },
+};
+
+/* Which single namespace is refused, for the message. */
+static size_t refused_namespace(unsigned long userns)
+{
+	for (size_t i = 0; i < sizeof(g_namespaces) / sizeof(*g_namespaces); i++) {
+		unsigned long f = g_namespaces[i].flag | (i ? userns : 0);
+		pid_t pid = (pid_t)syscall(SYS_clone, f | SIGCHLD, NULL, NULL, NULL, NULL);
+
+		if (pid == 0)
+			_exit(0);
+		if (pid < 0)
+			return i;
+		waitpid(pid, NULL, 0);
+	}
+	return 0;
+}
+
+pid_t launch_start(const struct launch *l)
+{
+	int go[2], report[2];
+	unsigned long flags = 0;
+	int conf = conf_memfd(l);
+
+	if (pipe2(go, O_CLOEXEC) != 0 || pipe2(report, O_CLOEXEC) != 0)
+		die(EXIT_SETUP, "pipe: %s", strerror(errno));
+	for (size_t i = 0; i < sizeof(g_namespaces) / sizeof(*g_namespaces); i++)
+		if (!(l->weaker & g_namespaces[i].layer))
+			flags |= g_namespaces[i].flag;
+	flags |= CLONE_NEWUTS & ((l->weaker & WEAKER_USERNS) ? 0 : ~0ul);
+	pid_t pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, NULL, NULL, NULL);
+
+	if (pid < 0) {
+		int err = errno;
+		size_t i = refused_namespace(flags & CLONE_NEWUSER);
+
+		die(EXIT_SETUP,
+		    "this host refuses %s (%s); run as root, enable user namespaces, or accept less "
+		    "isolation with --allow-weaker=%s ('caisson doctor' tells more)",
+		    g_namespaces[i].what, strerror(err), weaker_layer_name(g_namespaces[i].layer));
+	}
+	if (pid == 0) {
+		char c;
+
+		close(go[1]);
+		close(report[0]);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (read(go[0], &c, 1) != 1)
+			_exit(EXIT_SETUP);
+		child_main(l, conf, report[1], (flags & CLONE_NEWUSER) != 0);
+	}
+	close(go[0]);
+	close(report[1]);
+	close(conf);
+	if (flags & CLONE_NEWUSER) {
+		int err = write_maps(pid, l);
+
+		if (err) {
+			kill(pid, SIGKILL);
+			die(EXIT_SETUP,
+			    "the id map of the %s's user namespace is refused (%s); accept less "
+			    "isolation with --allow-weaker=userns",
+			    l->what, strerror(-err));
+		}
+	}
+	if (write(go[1], "g", 1) != 1)
+		die(EXIT_SETUP, "the %s process ended at once", l->what);
+	close(go[1]);
+	/* The report pipe closes with exec; text in it is why that failed. */
+	char why[512];
+	size_t len = 0;
+	ssize_t n;
+
+	while ((n = read(report[0], why + len, sizeof(why) - 1 - len)) > 0)
+		len += (size_t)n;
+	why[len] = '\0';
+	close(report[0]);
+	if (len) {
+		waitpid(pid, NULL, 0);
+		die(EXIT_SETUP, "starting the %s: %s", l->what, why);
+	}
+	return pid;
+}

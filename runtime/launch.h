@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starting the two long-lived processes of a sandbox, each in namespaces of its own and with
+ * nothing inherited but the fds named here. They die with the caller (PDEATHSIG).
+ */
+#ifndef CAISSON_RUNTIME_LAUNCH_H
+#define CAISSON_RUNTIME_LAUNCH_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "platform/base/bootconf.h"
+
+/* Which ids the process has in its own user namespace. */
+enum launch_ids {
+	LAUNCH_IDS_NONE,  /* one id: an unprivileged host user (nobody for root, else the caller) */
+	LAUNCH_IDS_ALL,	  /* every id the caller's namespace has, unchanged: file servers for root */
+};
+
+struct launch {
+	const char *what;	     /* "sentry" or "gofer", for messages */
+	const char *binary;	     /* absolute path */
+	const struct bootconf *conf; /* passed as a sealed memfd */
+	int conf_fd;		     /* the number it gets there */
+	enum launch_ids ids;
+	unsigned weaker;	     /* enum weaker_layer bits the user allows to be missing */
+	/* fds[i] of the caller becomes fd to[i] of the process; nothing else is open there but 0-2
+	 * (given here too, or /dev/null). */
+	int fds[16], to[16];
+	size_t fd_count;
+};
+
+/* Starts it; the host pid. Ends the process with a clear line when that is impossible. */
+pid_t launch_start(const struct launch *l);
+/* The directory of the other binaries: beside this program, or ../libexec/caisson. */
+void launch_find_binary(const char *name, char *path, size_t size);
+/* True when the caller may map other users' ids into a user namespace. */
+int launch_is_privileged(void);
+
+#endif
