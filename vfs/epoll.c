@@ -26,6 +26,7 @@
 
 #include "platform/base/assert.h"
 #include "platform/base/hash.h"
+#include "vfs/anon/anon.h"
 
 #define EP_MAX_NESTS 4 /* instances below one, as Linux counts */
 #define EP_PRIVATE (EPOLLWAKEUP | EPOLLONESHOT | EPOLLET | EPOLLEXCLUSIVE)
@@ -610,6 +611,7 @@ static void epoll_show_fdinfo(struct file *f, struct strbuf *sb)
 }
 
 static const struct file_ops g_epoll_ops = {
+	.llseek = anon_llseek,
 	.poll = epoll_poll,
 	.release = epoll_release,
 	.show_fdinfo = epoll_show_fdinfo,
@@ -637,7 +639,7 @@ struct file *epoll_new(struct vfs *vfs, const struct cred *cred)
 	list_init(&ep->up);
 	waitq_init_nested(&ep->wq);
 	f = file_new_anon(vfs, "anon_inode:[eventpoll]", &g_epoll_ops, ep, O_RDWR,
-			  FMODE_READ | FMODE_WRITE, cred);
+			  FMODE_READ | FMODE_WRITE | FMODE_NOPREAD, cred);
 	if (IS_ERR(f))
 		ep_put(ep);
 	return f;

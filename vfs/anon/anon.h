@@ -10,6 +10,15 @@
 
 #include "vfs/vfs.h"
 
+/* Seeking on these files succeeds and does nothing. */
+static inline int64_t anon_llseek(struct file *f, int64_t off, int whence)
+{
+	(void)f;
+	(void)off;
+	(void)whence;
+	return 0;
+}
+
 /* eventfd2(2). -EINVAL for unknown flags. */
 struct file *eventfd_new(struct vfs *vfs, const struct cred *cred, uint32_t count, int flags);
 int file_is_eventfd(const struct file *f);

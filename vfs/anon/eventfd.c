@@ -120,6 +120,7 @@ static void eventfd_show_fdinfo(struct file *f, struct strbuf *sb)
 static const struct file_ops g_eventfd_ops = {
 	.read = eventfd_read_op,
 	.write = eventfd_write_op,
+	.llseek = anon_llseek,
 	.poll = eventfd_poll,
 	.release = eventfd_release,
 	.show_fdinfo = eventfd_show_fdinfo,
@@ -142,7 +143,7 @@ struct file *eventfd_new(struct vfs *vfs, const struct cred *cred, uint32_t coun
 	e->id = __atomic_fetch_add(&g_eventfd_ids, 1, __ATOMIC_RELAXED);
 	f = file_new_anon(vfs, "anon_inode:[eventfd]", &g_eventfd_ops, e,
 			  O_RDWR | (uint32_t)(flags & EFD_NONBLOCK),
-			  FMODE_READ | FMODE_WRITE | FMODE_STREAM, cred);
+			  FMODE_READ | FMODE_WRITE | FMODE_NOPREAD, cred);
 	if (IS_ERR(f)) {
 		waitq_destroy(&e->wq);
 		lock_destroy(&e->lock);

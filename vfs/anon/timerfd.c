@@ -268,6 +268,7 @@ static void timerfd_show_fdinfo(struct file *f, struct strbuf *sb)
 
 static const struct file_ops g_timerfd_ops = {
 	.read = timerfd_read_op,
+	.llseek = anon_llseek,
 	.poll = timerfd_poll,
 	.ioctl = timerfd_ioctl,
 	.release = timerfd_release,
@@ -294,7 +295,7 @@ struct file *timerfd_new(struct vfs *vfs, const struct cred *cred, int clockid, 
 	waitq_init(&t->wq);
 	f = file_new_anon(vfs, "anon_inode:[timerfd]", &g_timerfd_ops, t,
 			  O_RDWR | (uint32_t)(flags & TFD_NONBLOCK),
-			  FMODE_READ | FMODE_WRITE | FMODE_STREAM, cred);
+			  FMODE_READ | FMODE_WRITE | FMODE_NOPREAD, cred);
 	if (IS_ERR(f))
 		timerfd_free(t);
 	return f;
