@@ -78,7 +78,22 @@ $(B)/caisson: $(B)/runtime.a $(B)/base.a
 
 -include tests/tests.mk
 
-.PHONY: all clean format check-layers install deps
+# ---- for people ----
+# Debian packages for building, running and testing; installed only when one is missing.
+DEBS := gcc make pkg-config libseccomp-dev liburing-dev libxxhash-dev libcapstone-dev check \
+	libsubunit-dev libjson-c-dev python3
+DEBS_CHECK := $(DEBS) bash coreutils perl git rsync xz-utils tar busybox-static debootstrap python3-venv
+deps:
+	@sh tests/lib/install_debs.sh $(if $(filter check,$(MAKECMDGOALS)),$(DEBS_CHECK),$(DEBS))
+run: deps
+	@$(MAKE) -s -j2 all
+	@$(B)/caisson run --no-tty --bind $(CURDIR)/docs/examples:/examples:ro -- python3 /examples/look_around.py
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/caisson
+	install -m 755 $(B)/caisson $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(B)/caisson-sentry $(B)/caisson-gofer $(DESTDIR)$(PREFIX)/libexec/caisson/
+
+.PHONY: all clean format check-layers install deps run
 clean:
 	rm -rf build
 format:

@@ -36,3 +36,17 @@ $(GUEST_BIN): $(B)/tests/guest/%: tests/guest/%.c tests/lib/guest.h
 .PHONY: unit guest-tests
 unit: $(addprefix unit-,$(UNIT_MODULES))
 guest-tests: $(GUEST_BIN)
+
+# The stages of `make check`. Sanitized variants run the unit tests only: a stub process can not
+# carry a sanitizer's shadow memory.
+.PHONY: check check-asan check-unit
+test-programs: all $(UNIT_BIN) $(GUEST_BIN)
+check-unit: $(UNIT_BIN)
+	python3 tests/run.py $(B) --suite unit
+check: deps
+	$(MAKE) -s -j2 test-programs
+	$(MAKE) -s -j2 VARIANT=asan unit-programs
+	sh tests/check_layers.sh
+	python3 tests/run.py $(B) --asan build/asan
+unit-programs: $(UNIT_BIN)
+.PHONY: test-programs unit-programs
