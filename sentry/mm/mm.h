@@ -31,6 +31,7 @@ struct vma {
 	uint64_t off;		/* file offset of start */
 	char *name;		/* PR_SET_VMA_ANON_NAME or special name ("[stack]", "[vdso]"), or NULL */
 	int pkey;
+	struct vma *next_dead;	/* in mm->dead */
 };
 #define VMA_SHARED 1u
 #define VMA_GROWSDOWN 2u
@@ -54,6 +55,7 @@ struct mm {
 	struct addrspace *as;	/* [I] */
 	struct vma **vmas;	/* [lock] sorted by start */
 	size_t vma_count, vma_cap;
+	struct vma *dead;	/* [lock] taken out, freed once the lock is released */
 	uint64_t generation;	/* [lock] bumped by each change */
 	uint64_t brk_start, brk; /* [lock] */
 	uint64_t mmap_base;	/* [I] top of the mmap area, allocation goes down */

@@ -11,8 +11,6 @@
 #include "sentry/mm/mm.h"
 #include "sentry/task/task.h"
 
-#define PAGE_SIZE GUEST_PAGE_SIZE
-#define PAGE_MASK (~(GUEST_PAGE_SIZE - 1))
 #define MAX_MAP_COUNT 65530u
 #define STACK_GUARD_GAP (256 * GUEST_PAGE_SIZE)
 #define VMA_PROT_ALL (PROT_READ | PROT_WRITE | PROT_EXEC)
@@ -33,6 +31,12 @@ static inline uint64_t vma_pages(const struct vma *v)
 	return (v->end - v->start) / PAGE_SIZE;
 }
 
+/*
+ * Releases mm->lock and frees the vmas taken out meanwhile. Everything that may remove vmas ends
+ * with this: the last put of a file takes VFS locks, which rank before mm->lock.
+ */
+void mm_unlock(struct mm *mm);
+
 /* ---- vma.c ---- */
 
 /* A vma outside any tree; takes its own reference on file and copy of name. NULL: no memory. */
@@ -48,7 +52,7 @@ int vma_reserve(struct mm *mm, size_t extra);
 void vma_insert(struct mm *mm, struct vma *v);
 /* Splits so that no vma straddles addr. -ENOMEM, also over MAX_MAP_COUNT. */
 int vma_split_at(struct mm *mm, uint64_t addr);
-/* Takes all vmas inside [start, end) out (both ends already split) and frees them. */
+/* Takes all vmas inside [start, end) out (both ends already split) and puts them on mm->dead. */
 void vma_remove_range(struct mm *mm, uint64_t start, uint64_t end);
 /* Merges equal neighbours that touch [start, end]. */
 void vma_merge_range(struct mm *mm, uint64_t start, uint64_t end);

@@ -51,6 +51,20 @@ void vma_free(struct vma *v)
 	free(v);
 }
 
+void mm_unlock(struct mm *mm)
+{
+	struct vma *dead = mm->dead;
+
+	mm->dead = NULL;
+	lock_release(&mm->lock);
+	while (dead) {
+		struct vma *next = dead->next_dead;
+
+		vma_free(dead);
+		dead = next;
+	}
+}
+
 size_t vma_index(const struct mm *mm, uint64_t addr)
 {
 	size_t lo = 0, hi = mm->vma_count;
@@ -187,7 +201,8 @@ void vma_remove_range(struct mm *mm, uint64_t start, uint64_t end)
 	for (i = first; i < mm->vma_count && mm->vmas[i]->start < end; i++) {
 		ASSERT(mm->vmas[i]->start >= start && mm->vmas[i]->end <= end);
 		vma_account(mm, mm->vmas[i], -1);
-		vma_free(mm->vmas[i]);
+		mm->vmas[i]->next_dead = mm->dead;
+		mm->dead = mm->vmas[i];
 	}
 	if (i > first)
 		remove_slots(mm, first, i - first);
