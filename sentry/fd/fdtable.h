@@ -40,6 +40,8 @@ int fd_set_cloexec(struct task *t, int fd, int on);
 /* Iteration for /proc: the next used fd >= from of a table, -1 at the end. */
 int fdtable_next(struct fdtable *ft, int from);
 struct file *fdtable_file(struct fdtable *ft, int fd, int *cloexec); /* reference or NULL */
+/* The identity under which the table's POSIX locks are held (file_flush, flock_req.owner). */
+uint64_t fdtable_owner(const struct fdtable *ft);
 /* FDSize of /proc/PID/status. */
 int fdtable_size(struct fdtable *ft);
 
