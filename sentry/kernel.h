@@ -21,6 +21,7 @@ struct thread_group;
 struct pid_ns;
 struct uts_ns;
 struct ipc_ns;
+struct user_count;
 struct socket_layer; /* sentry/socket */
 
 struct kernel {
@@ -45,6 +46,8 @@ struct kernel {
 	char release[65];	     /* [I] uname -r */
 	int strace;		     /* [I] trace syscalls to the log */
 	uint64_t total_forks;	     /* [a] for /proc/stat */
+	struct user_count *user_counts; /* [tasks] per-uid charges: sentry/signal/user_count.h */
+	int64_t realtime_offset_ns;  /* [a] guest CLOCK_REALTIME minus the host's */
 	int control_fd;		     /* [I] to the runtime, or -1 */
 };
 

@@ -14,6 +14,7 @@
 /* task->jobctl_stop */
 #define JOBCTL_STOP_PENDING 1 /* must stop when it next looks at its signals */
 #define JOBCTL_STOPPED 2      /* has stopped, and waits for SIGCONT */
+#define JOBCTL_EXITING 4      /* signal_task_exit_locked() was called: no signal goes to it */
 
 /* A siginfo from the kernel itself (SI_KERNEL), or from a user (SI_USER with sender's ids). */
 void siginfo_kernel(siginfo_t *si, int signo);
@@ -28,6 +29,13 @@ int signal_send_group_locked(struct thread_group *tg, const siginfo_t *si);
 void signal_send_pgrp_locked(struct pid *pgrp, const siginfo_t *si);
 /* kill(2)'s permission: 0 or -EPERM. */
 int signal_may_send(struct task *from, struct thread_group *to, int signo);
+int signal_may_send_locked(struct task *from, struct thread_group *to, int signo);
+/*
+ * Queues a preallocated entry (posix timers), to a task or its group: 0 when queued, 1 when the
+ * signal is ignored now, -ESRCH when the target is ending. The entry stays the caller's when it
+ * is not queued, and comes back through posix_timer_dequeued_locked(). [tasks]
+ */
+int signal_queue_entry_locked(struct task *target, int group, struct sigqueue_entry *e);
 /* A synchronous fault of t itself: can not be blocked or ignored (then the default kills). */
 void signal_force(struct task *t, const siginfo_t *si);
 void signal_force_fault(struct task *t, const struct platform_event *ev);
@@ -38,6 +46,7 @@ void signal_recalc_locked(struct task *t);
 int signal_is_pending(struct task *t);
 /* Changes the calling task's mask. */
 void signal_set_blocked(struct task *t, linux_sigset_t mask);
+void signal_set_blocked_locked(struct task *t, linux_sigset_t mask); /* [tasks] */
 /* For sigsuspend/ppoll/…: sets the temporary mask; the old one comes back after delivery. */
 void signal_set_temporary_mask(struct task *t, linux_sigset_t mask);
 /* End of a ppoll/pselect/epoll_pwait that was not interrupted: puts the old mask back. */
@@ -48,8 +57,14 @@ void signal_restore_saved_mask(struct task *t);
  * actions, group stops (blocks inside), ptrace stops. May end the task. Clears in_syscall.
  */
 void signal_deliver(struct task *t);
+/* rt_sigreturn: registers, mask, FP state and altstack from the frame. A bad frame forces SIGSEGV. The
+ * call's result is t->regs.rax as restored. */
+int signal_return(struct task *t);
 /* After execve: handlers to default, altstack off. fork: copies. */
 void signal_exec(struct task *t);
+/* sigaction(2) of the caller's process; either pointer may be NULL. -EINVAL. */
+int signal_set_action(struct task *t, int signo, const struct linux_sigaction *new_action,
+		      struct linux_sigaction *old);
 struct sighand *sighand_new(void);
 struct sighand *sighand_dup(struct sighand *sh, struct kernel *k);
 void sighand_put(struct sighand *sh);
@@ -60,6 +75,8 @@ void sigpending_flush(struct sigpending *p); /* [tasks] frees the queue */
  * another thread, and a group stop no longer waits for it. t counts as dead afterwards. [tasks]
  */
 void signal_task_exit_locked(struct task *t);
+/* clone: a new thread of a group that is being stopped, or is, takes part. Published already. [tasks] */
+void signal_task_join_stop_locked(struct task *t);
 /* /proc/PID/status: pending (thread, group), blocked, ignored and caught sets. [tasks] */
 void signal_sets_locked(struct task *t, linux_sigset_t *pending, linux_sigset_t *shared,
 			linux_sigset_t *ignored, linux_sigset_t *caught);

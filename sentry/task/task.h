@@ -169,6 +169,7 @@ struct thread_group {
 #define TG_REAPED 32u
 #define TG_EXECING 64u	  /* exec_task kills the others */
 #define TG_INIT 128u	  /* init of its pid namespace: default-action signals are ignored */
+#define TG_INIT_FAULT 256u /* … but for a fault of its own, which this marks */
 
 /* ---- threads ---- */
 

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ptrace(2) as the rest of the sentry meets it: hooks at the points where a traced task stops. All
+ * are called by the traced task's own thread, and only when t->ptrace is set. State is under
+ * kernel->tasks_lock.
+ */
+#ifndef CAISSON_PTRACE_H
+#define CAISSON_PTRACE_H
+
+#include "sentry/task/task.h"
+
+/* ---- stops, called by sentry/signal ---- */
+
+/* The tracer asked for a stop (PTRACE_INTERRUPT, or a group stop it watches). [tasks] */
+int ptrace_stop_pending_locked(struct task *t);
+/* Stops for it. tasks_lock held on entry, released on return. */
+void ptrace_trap_and_unlock(struct task *t);
+/* A signal is about to be delivered: stops, and returns the signal to deliver, or 0. [tasks] held,
+ * dropped while stopped. */
+int ptrace_signal_locked(struct task *t, int signo, siginfo_t *si);
+/* A handler's frame was built: with single-stepping on, stops at its first instruction. */
+void ptrace_handler_entered(struct task *t);
+
+#endif
