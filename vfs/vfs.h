@@ -9,9 +9,11 @@
  * length-checked against PATH_MAX; a component over NAME_MAX gives -ENAMETOOLONG.
  *
  * Locks: vfs->tree_lock (rwlock, RANK_VFS_TREE) protects the dentry tree, the mount tree and the
- * dentry hash. inode->lock (RANK_INODE) protects attributes, size, data, and for a directory its
- * entries: the VFS holds the directory's lock around every directory-modifying inode op and
- * around lookup(). rename holds vfs->rename_lock first when the parents differ.
+ * dentry hash; it is a late rank and no operation of a filesystem runs under it. inode->lock
+ * (RANK_INODE) protects attributes, size, data, and for a directory its entries: the VFS holds
+ * the directory's lock around every directory-modifying inode op and around lookup(); the victim
+ * or target inode is locked (nested) by the filesystem where it needs that. rename holds
+ * vfs->rename_lock first when the parents differ.
  */
 #ifndef CAISSON_VFS_H
 #define CAISSON_VFS_H
@@ -78,6 +80,8 @@ struct superblock {
 	int64_t magic;	  /* f_type */
 	struct dentry *root;
 	char *source;	  /* the "device" column of /proc/mounts; owned */
+	uint32_t live;	  /* [a] 1 while ref > 0, plus one per inode: destroyed at 0 */
+	int32_t writers;  /* [a] files open for writing: a remount to read-only is busy */
 	void *priv;
 };
 
@@ -111,7 +115,7 @@ struct inode {
 	uint64_t size;
 	uint64_t blocks; /* 512-byte units */
 	struct linux_timespec atime, mtime, ctime, btime;
-	uint32_t attr_flags;   /* STATX_ATTR_IMMUTABLE, _APPEND */
+	uint32_t attr_flags;   /* STATX_ATTR_IMMUTABLE, _APPEND; INODE_LINKABLE */
 	uint32_t seals;	       /* F_SEAL_* of memfds */
 	uint64_t change_count; /* i_version: bumped by each change of data or attributes */
 	struct flock_ctx *flock; /* file locks; NULL until the first (flock.c) */
@@ -120,8 +124,13 @@ struct inode {
 	void *bound_socket;    /* S_IFSOCK: set by the socket layer under lock; see below */
 	void (*bound_socket_gone)(struct inode *ino); /* called at evict when set */
 	int32_t write_count;   /* [lock] writers open; < 0: denied by exec (ETXTBSY) */
+	char *link;	       /* [I] symlink text that never changes, freed with free(); may be NULL:
+				  then readlink() is asked. Spares the walk an allocation. */
 	void *priv;	       /* of the filesystem */
 };
+
+#define INODE_MAYBE_CAPS (1u << 30) /* security.capability was set: a write removes it */
+#define INODE_LINKABLE (1u << 31) /* O_TMPFILE without O_EXCL: link(2) from nlink 0 is allowed */
 
 #define DENTRY_NAME_INLINE 40
 
@@ -139,6 +148,7 @@ struct dentry {
 	struct list_head lru;
 	uint32_t flags;		    /* DENTRY_* [tree] */
 	uint32_t mounted;	    /* [tree] mounts on top of it, over all namespaces */
+	uint32_t used;		    /* [a] looked up since the shrinker last passed */
 	void *priv;		    /* of the filesystem (overlay, goferfs) */
 	char inline_name[DENTRY_NAME_INLINE];
 };
@@ -164,6 +174,11 @@ struct mount {
 	struct list_head slaves, slave; /* of a master */
 	struct mount *master;
 	int peer_group;
+	struct mount *hash_next;    /* [tree] by (parent, mountpoint) */
+	int32_t writers;	    /* [a] files open for writing through it */
+	uint32_t expiry_mark;	    /* [tree] MNT_EXPIRE saw it unused */
+	struct list_head scratch;   /* [tree] lists of one operation */
+	struct mount *copy;	    /* [tree] of one operation: the clone */
 };
 #define MNT_F_RDONLY 1u
 #define MNT_F_NOSUID 2u
@@ -200,6 +215,9 @@ struct file {
 #define FMODE_PATH 8u	/* O_PATH: no I/O */
 #define FMODE_STREAM 16u /* no position: pipes, sockets, ttys → lseek gives ESPIPE */
 #define FMODE_NOPREAD 32u  /* pread/pwrite give ESPIPE though it has read/write */
+#define FMODE_WRITER 64u    /* counted in write_count, mount and superblock writers */
+#define FMODE_DENYWRITE 128u /* vfs_open_exec: holds writers off until released */
+#define FMODE_NOCMTIME 256u /* O_NOATIME-like for kernel-internal files: no time updates */
 
 /* ------------------------------------------------------------------ operations of filesystems */
 
@@ -507,8 +525,10 @@ void flock_show_all(struct vfs *vfs, struct strbuf *sb); /* /proc/locks */
 
 /* ------------------------------------------------------------------ notification (notify.c) */
 
-/* A mark on an inode. event() runs with no VFS lock but inode->lock possibly held; it must only
- * queue. cookie pairs the halves of a rename; name is NULL for events on the inode itself. */
+/* A mark on an inode. event() and gone() run under vfs->notify_lock (RANK_VFS_NOTIFY), with
+ * inode->lock possibly held: they only queue and may take RANK_CACHE locks and later ones. Do not
+ * call notify_add/notify_del while holding a lock that event() takes; after notify_del neither
+ * runs any more. cookie pairs the halves of a rename; name is NULL for events on the inode itself. */
 struct notify_watch {
 	struct list_head node; /* in inode->watches, under vfs->notify_lock */
 	struct inode *inode;   /* a reference while marked */
@@ -520,6 +540,9 @@ void notify_add(struct vfs *vfs, struct notify_watch *w, struct inode *ino);
 void notify_del(struct vfs *vfs, struct notify_watch *w);
 /* Raises mask for the dentry's inode, and for its parent directory with the dentry's name. */
 void notify_dentry(struct dentry *d, uint32_t mask);
+/* Raises mask for one inode (a directory's IN_CREATE, IN_MOVED_FROM … with the child's name). */
+void notify_inode(struct vfs *vfs, struct inode *ino, uint32_t mask, uint32_t cookie,
+		  const char *name);
 
 /* ------------------------------------------------------------------ for filesystems */
 
@@ -531,6 +554,8 @@ void inode_put(struct inode *ino);
 void inode_init_owner(struct inode *ino, const struct inode *dir, uint32_t mode,
 		      const struct cred *cred);
 struct linux_timespec vfs_now(void); /* CLOCK_REALTIME of the sandbox */
+/* A setattr for filesystems that live in memory: copies the fields; size is the caller's. */
+void inode_apply_attr(struct inode *ino, const struct iattr *attr);
 void inode_touch(struct inode *ino, uint32_t which); /* IATTR_ATIME|MTIME|CTIME: now; lock held */
 /* A root dentry for a new superblock; consumes ino. */
 struct dentry *dentry_new_root(struct superblock *sb, struct inode *ino);
