@@ -31,7 +31,7 @@ const struct pseudo_req *pseudo_file_req(struct file *f)
 	return &((struct pseudo_file *)f->priv)->rq;
 }
 
-static void pseudo_release(struct file *f)
+void pseudo_file_release(struct file *f)
 {
 	struct pseudo_file *pf = f->priv;
 
@@ -230,10 +230,10 @@ const struct file_ops g_pseudo_text_ops = {
 	.write = text_write,
 	.llseek = text_llseek,
 	.poll = text_poll,
-	.release = pseudo_release,
+	.release = pseudo_file_release,
 };
 
 const struct file_ops g_pseudo_dir_ops = {
 	.iterate = pseudo_iterate,
-	.release = pseudo_release,
+	.release = pseudo_file_release,
 };

@@ -113,6 +113,8 @@ struct superblock *pseudo_mount(struct vfs *vfs, const struct fs_type *type, con
 void *pseudo_sb_data(const struct superblock *sb);
 /* In desc->fops operations: the request of an open file, valid while it is open. */
 const struct pseudo_req *pseudo_file_req(struct file *f);
+/* Their .release. */
+void pseudo_file_release(struct file *f);
 
 /* Helpers for rows. */
 /* A decimal number that fills the buffer but for blanks around it and one newline. 0 or -EINVAL,
