@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The seccomp listener: one sentry thread decides about every notified call of every stub. A
+ * call passes when it is, number and all six arguments, the next one that was ordered of this
+ * very thread (order.c). Nothing that the guest can write takes part in the decision.
+ *
+ * A new stub thread says hello once, before anything of its slot is believed. clone and hello
+ * must come from their own instruction in the stub: between the two the new thread runs code that
+ * reads no memory, so the slot it names is the one its clone was ordered with.
+ */
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "platform/base/log.h"
+#include "platform/systrap/systrap.h"
+
+#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
+#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
+#define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1ull << 0)
+#endif
+
+#define REFUSED (-ECONNREFUSED) /* not an errno that installing an fd can give */
+
+/* Kills whoever made an unordered call. #hostcalls: kill */
+static void refuse(struct systrap *p, const struct seccomp_notif *n)
+{
+	struct systrap_context *c = context_by_tid(p, (pid_t)n->pid);
+
+	log_warn("systrap: stub thread %u made host call %d that nobody ordered; killed", n->pid,
+		 n->data.nr);
+	if (c) {
+		systrap_as_kill(&c->as->base);
+		context_ref_put(c);
+	} else if (n->pid) {
+		kill((pid_t)n->pid, SIGKILL);
+	}
+}
+
+static int hello(struct systrap *p, const struct seccomp_notif *n)
+{
+	uint64_t offset = n->data.args[0] - STUB_SLOT_ADDR, slot = offset / SLOT_SIZE;
+	struct systrap_context *c = NULL;
+
+	if (n->data.instruction_pointer != (uint64_t)STUB_TEXT_ADDR + p->stub->hello_ip ||
+	    offset % SLOT_SIZE || slot >= SLOT_COUNT)
+		return REFUSED;
+	struct systrap_context *known = context_by_tid(p, (pid_t)n->pid);
+
+	if (known) {
+		context_ref_put(known);
+		return REFUSED;
+	}
+	lock_acquire(&p->lock);
+	if (p->slot_owner[slot] && p->slot_owner[slot]->state == CONTEXT_SPAWNING) {
+		c = p->slot_owner[slot];
+		context_publish(c, (pid_t)n->pid);
+	}
+	/* A wake of an address that is freed meanwhile is harmless: the waiter looks again. */
+	uint32_t *word = c ? &c->hello : NULL;
+
+	lock_release(&p->lock);
+	if (word)
+		futex_wake(word, 1);
+	return c ? 0 : REFUSED;
+}
+
+/* Installs the call's fd as fd 0 of the stub thread (its fd table is its own and empty). */
+static int install_fd(struct systrap *p, const struct seccomp_notif *n, int fd)
+{
+	struct seccomp_notif_addfd add = {
+		.id = n->id,
+		.flags = SECCOMP_ADDFD_FLAG_SETFD,
+		.srcfd = (uint32_t)fd,
+		.newfd = 0,
+	};
+
+	return ioctl(p->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &add) < 0 ? -errno : 0;
+}
+
+/* 0: the call may go on. 1: it may, and it was the thread's exit. */
+static int check(struct systrap *p, struct systrap_context *c, const struct seccomp_notif *n)
+{
+	int ret = REFUSED;
+
+	lock_acquire(&c->expect_lock);
+	if (c->expect_next < c->expect_count) {
+		const struct expected_call *x = &c->expect[c->expect_next];
+
+		if (x->nr == (uint64_t)(int64_t)n->data.nr &&
+		    !memcmp(x->arg, n->data.args, sizeof(x->arg)) &&
+		    (x->nr != SYS_clone ||
+		     n->data.instruction_pointer == (uint64_t)STUB_TEXT_ADDR + p->stub->clone_ip)) {
+			c->expect_next++;
+			ret = x->fd >= 0 ? install_fd(p, n, x->fd) : 0;
+			if (!ret && x->nr == SYS_exit)
+				ret = 1;
+		}
+	}
+	lock_release(&c->expect_lock);
+	return ret;
+}
+
+static void serve(struct systrap *p, const struct seccomp_notif *n)
+{
+	struct seccomp_notif_resp resp = { .id = n->id };
+	struct systrap_context *c = NULL;
+	int ret;
+
+	stat_add(&p->stats.notifications);
+	if (n->data.nr == STUB_NR_HELLO) {
+		ret = hello(p, n);
+	} else {
+		c = context_by_tid(p, (pid_t)n->pid);
+		ret = c ? check(p, c, n) : REFUSED;
+		resp.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+	}
+	if (ret < 0) {
+		/* ENOENT: it died while we looked. Errors of the fd go to the stub as the call's. */
+		if (ret == REFUSED)
+			refuse(p, n);
+		resp.flags = 0;
+		resp.error = ret;
+	}
+	ioctl(p->listener, SECCOMP_IOCTL_NOTIF_SEND, &resp);
+	if (c && ret == 1)
+		context_retire(c);
+	if (c)
+		context_ref_put(c);
+}
+
+/* #hostcalls: ioctl */
+void *systrap_notifier(void *arg)
+{
+	struct systrap *p = arg;
+	struct seccomp_notif_sizes sizes;
+	/* Room for fields that a newer kernel may add; it insists on zeroes. */
+	union {
+		struct seccomp_notif n;
+		uint8_t room[1024];
+	} buf;
+
+	if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) < 0 ||
+	    sizes.seccomp_notif > sizeof(buf))
+		panic("the host's seccomp notification is too large");
+	ioctl(p->listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+	while (!__atomic_load_n(&p->stopping, __ATOMIC_SEQ_CST)) {
+		memset(&buf, 0, sizeof(buf));
+		if (ioctl(p->listener, SECCOMP_IOCTL_NOTIF_RECV, &buf.n) == 0)
+			serve(p, &buf.n);
+		else if (errno != EINTR && errno != ENOENT)
+			break;
+	}
+	__atomic_fetch_sub(&p->threads, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The part of systrap that runs inside guest processes, with the guest's rights: the signal
+ * handler that stops a guest thread, tells the sentry, and does what the sentry orders. It is
+ * freestanding, touches no FP register, no TLS and no memory but its own slot, and is not trusted
+ * by the sentry. stub_entry.S holds what can not be said in C; README.md the whole story.
+ */
+#include "platform/systrap/sysmsg.h"
+
+#define NR_CLOSE 3
+#define NR_CLONE 56
+#define NR_FUTEX 202
+#define FUTEX_WAIT 0
+#define FUTEX_WAKE 1
+#define SIGBUS_ 7
+#define SIGSEGV_ 11
+
+long stub_syscall(uint64_t nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
+		  uint64_t f);
+long stub_clone(uint64_t flags, uint64_t stack);
+/* 0 and *old, or -14 (EFAULT): see the fixup below. */
+long stub_cmpxchg32(uint64_t addr, uint32_t expect, uint32_t new_val, uint64_t *old);
+extern const char stub_cmpxchg_insn[], stub_cmpxchg_fault[];
+
+void stub_handler(int sig, struct frame_siginfo *si, struct frame_ucontext *uc);
+uint64_t stub_child(struct sysmsg *m);
+
+static inline uint64_t read_fs_base(void)
+{
+	uint64_t v;
+
+	__asm__ volatile("rdfsbase %0" : "=r"(v));
+	return v;
+}
+
+static inline uint64_t read_gs_base(void)
+{
+	uint64_t v;
+
+	__asm__ volatile("rdgsbase %0" : "=r"(v));
+	return v;
+}
+
+static inline uint64_t cycles(void)
+{
+	uint32_t lo, hi;
+
+	__asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
+	return (uint64_t)hi << 32 | lo;
+}
+
+static void run_orders(struct sysmsg *m)
+{
+	uint32_t n = m->order_count, i;
+
+	if (n > SYSMSG_MAX_ORDERS)
+		n = SYSMSG_MAX_ORDERS;
+	for (i = 0; i < n; i++) {
+		struct sysmsg_order *o = &m->orders[i];
+		long ret;
+
+		if (o->nr == ORDER_CMPXCHG32)
+			ret = stub_cmpxchg32(o->arg[0], (uint32_t)o->arg[1], (uint32_t)o->arg[2],
+					     &o->arg[3]);
+		else if (o->nr == NR_CLONE)
+			ret = stub_clone(o->arg[0], o->arg[1]);
+		else
+			ret = stub_syscall(o->nr, o->arg[0], o->arg[1], o->arg[2], o->arg[3],
+					   o->arg[4], o->arg[5]);
+		o->ret = ret;
+		if (ret < 0 && ret >= -4095)
+			break;
+	}
+	if (m->close_fd)
+		stub_syscall(NR_CLOSE, 0, 0, 0, 0, 0, 0);
+	m->orders_done = i;
+}
+
+/* Hands the turn to the sentry; the exchange is the full barrier that the sleep flags need. */
+static void give_turn(struct sysmsg *m)
+{
+	__atomic_exchange_n(&m->turn, TURN_SENTRY, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&m->sentry_sleeps, __ATOMIC_SEQ_CST))
+		stub_syscall(NR_FUTEX, (uint64_t)&m->turn, FUTEX_WAKE, 1, 0, 0, 0);
+}
+
+static void wait_turn(struct sysmsg *m)
+{
+	uint64_t budget = m->spin_cycles;
+
+	if (budget) {
+		uint64_t start = cycles();
+
+		do {
+			if (__atomic_load_n(&m->turn, __ATOMIC_ACQUIRE) != TURN_SENTRY)
+				return;
+			__builtin_ia32_pause();
+		} while (cycles() - start < budget);
+	}
+	__atomic_exchange_n(&m->stub_sleeps, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&m->turn, __ATOMIC_SEQ_CST) == TURN_SENTRY)
+		stub_syscall(NR_FUTEX, (uint64_t)&m->turn, FUTEX_WAIT, TURN_SENTRY, 0, 0, 0);
+	__atomic_store_n(&m->stub_sleeps, 0, __ATOMIC_RELAXED);
+}
+
+/* Serves the sentry until it says that the guest may go on. */
+static void serve(struct sysmsg *m)
+{
+	for (;;) {
+		wait_turn(m);
+		if (m->command == COMMAND_ORDERS) {
+			run_orders(m);
+			give_turn(m);
+			continue;
+		}
+		__asm__ volatile("wrfsbase %0" ::"r"(m->fs_base));
+		__asm__ volatile("wrgsbase %0" ::"r"(m->gs_base));
+		return;
+	}
+}
+
+/* Every signal of a guest thread comes here, on the signal stack, with all but SEGV/BUS masked. */
+void stub_handler(int sig, struct frame_siginfo *si, struct frame_ucontext *uc)
+{
+	struct sysmsg *m = (struct sysmsg *)((uint64_t)uc & ~(uint64_t)(SLOT_SIZE - 1));
+
+	if ((sig == SIGSEGV_ || sig == SIGBUS_) && uc->mc.rip == (uint64_t)stub_cmpxchg_insn) {
+		uc->mc.rip = (uint64_t)stub_cmpxchg_fault;
+		return;
+	}
+	m->event_signo = (uint32_t)sig;
+	m->frame = (uint32_t)((uint64_t)uc - (uint64_t)m);
+	m->event_fs_base = read_fs_base();
+	m->event_gs_base = read_gs_base();
+	give_turn(m);
+	serve(m);
+}
+
+/*
+ * A new thread or process, after its hello: waits for its first command, then says where the
+ * signal frame lies that the sentry has prepared for it.
+ */
+uint64_t stub_child(struct sysmsg *m)
+{
+	serve(m);
+	return (uint64_t)m + m->frame;
+}

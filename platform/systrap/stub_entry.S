@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stub's header and the pieces that must be exact to the instruction. The sentry checks the
+ * instruction pointer of clone and hello: between the two a new thread touches no memory, so
+ * nobody can make it say hello for a slot that is not its own.
+ */
+#include "platform/systrap/sysmsg.h"
+
+	.section .text.head, "ax"
+	.globl stub_start
+stub_start:
+	.quad	STUB_MAGIC
+	.long	stub_handler - stub_start
+	.long	stub_restorer - stub_start
+	.long	stub_zygote - stub_start
+	.long	stub_clone_ip - stub_start
+	.long	stub_hello_ip - stub_start
+	.long	stub_end - stub_start
+
+	.text
+	.globl stub_restorer
+stub_restorer:
+	movl	$15, %eax		/* rt_sigreturn */
+	syscall
+	ud2
+
+	/* long stub_syscall(nr, a, b, c, d, e, f) */
+	.globl stub_syscall
+stub_syscall:
+	movq	%rdi, %rax
+	movq	%rsi, %rdi
+	movq	%rdx, %rsi
+	movq	%rcx, %rdx
+	movq	%r8, %r10
+	movq	%r9, %r8
+	movq	8(%rsp), %r9
+	syscall
+	ret
+
+	/* long stub_clone(flags, stack) */
+	.globl stub_clone
+stub_clone:
+	xorl	%edx, %edx
+	xorl	%r10d, %r10d
+	xorl	%r8d, %r8d
+	xorl	%r9d, %r9d
+	movl	$56, %eax
+	syscall
+stub_clone_ip:
+	testq	%rax, %rax
+	jz	1f
+	ret
+1:	movq	%rsp, %rbx		/* the slot, from the stack pointer the sentry checked */
+	andq	$-SLOT_SIZE, %rbx
+	movl	$157, %eax		/* prctl(PR_SET_PDEATHSIG, SIGKILL): clone clears it */
+	movl	$1, %edi
+	movl	$9, %esi
+	syscall
+	testq	%rax, %rax
+	jnz	2f
+	movl	$28, %eax		/* madvise(slot, SLOT_SIZE, MADV_DONTFORK) */
+	movq	%rbx, %rdi
+	movl	$SLOT_SIZE, %esi
+	movl	$10, %edx
+	syscall
+	testq	%rax, %rax
+	jnz	2f
+	movl	$STUB_NR_HELLO, %eax	/* fails when the sentry is gone: nobody answers then */
+	movq	%rbx, %rdi
+	syscall
+stub_hello_ip:
+	testq	%rax, %rax
+	jnz	2f
+	movq	%rbx, %rdi
+	call	stub_child
+	movq	%rax, %rsp
+	jmp	stub_restorer
+2:	ud2				/* SIGILL is masked, so this ends the process */
+
+	/* long stub_cmpxchg32(addr, expect, new, *old) */
+	.globl stub_cmpxchg32, stub_cmpxchg_insn, stub_cmpxchg_fault
+stub_cmpxchg32:
+	movl	%esi, %eax
+stub_cmpxchg_insn:
+	lock cmpxchgl %edx, (%rdi)
+	movl	%eax, %eax
+	movq	%rax, (%rcx)
+	xorl	%eax, %eax
+	ret
+stub_cmpxchg_fault:
+	movq	$-14, %rax
+	ret
+
+	/* The zygote, once its filter is on: drops its fds and all memory, stops in the handler. */
+	.globl stub_zygote
+stub_zygote:
+	movl	$436, %eax		/* close_range(0, ~0, CLOSE_RANGE_UNSHARE) */
+	xorl	%edi, %edi
+	movl	$-1, %esi
+	movl	$2, %edx
+	syscall
+	testq	%rax, %rax
+	jnz	2b
+	movl	$11, %eax		/* munmap(0, everything below the stub) */
+	xorl	%edi, %edi
+	movabsq	$STUB_TEXT_ADDR, %rsi
+	syscall
+	testq	%rax, %rax
+	jnz	2b
+	fninit
+	xorl	%esp, %esp
+	int3
+	ud2
+
+	.section .note.GNU-stack, "", @progbits

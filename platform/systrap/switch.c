@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The handoff between a sentry thread and its stub thread, and context_switch on top of it.
+ *
+ * Theory: `turn` in the message page says who may act. Whoever waits first spins, then sets its
+ * own `sleeps` flag and sleeps on `turn` as a futex. Whoever gives the turn away changes `turn`,
+ * then looks at the other's flag; both sides put a full barrier between the two accesses, so
+ * either the giver sees the flag and wakes, or the sleeper sees the new turn (and if it changes
+ * later still, the futex compares it again).
+ *
+ * Policy: spinning is worth it while a processor is free for it and the other side has lately
+ * been quick. `running` counts contexts whose guest code runs, `spinning` sentry threads that
+ * spin; a spinner gives up when the two exceed the processors. Each context keeps two moving
+ * averages: how long its guest computes between events, and how long the sentry takes to serve
+ * one. An idle sandbox has everybody asleep on futexes without timeout.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "platform/base/log.h"
+#include "platform/systrap/systrap.h"
+
+#define SPIN_US 20     /* longest spin */
+#define QUICK_US 25    /* averages below this count as quick (a futex wake is 4 to 12 us) */
+#define AVERAGE_SHIFT 3
+
+/* #hostcalls: futex */
+long futex_wait(uint32_t *word, uint32_t value, uint64_t timeout_ns)
+{
+	struct timespec ts = { (time_t)(timeout_ns / 1000000000), (long)(timeout_ns % 1000000000) };
+
+	return syscall(SYS_futex, word, FUTEX_WAIT, value, timeout_ns ? &ts : NULL, NULL, 0);
+}
+
+/* #hostcalls: futex */
+void futex_wake(uint32_t *word, int count)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
+}
+
+static uint64_t average(uint64_t avg, uint64_t sample, uint64_t cap)
+{
+	if (sample > cap)
+		sample = cap;
+	return avg - (avg >> AVERAGE_SHIFT) + (sample >> AVERAGE_SHIFT);
+}
+
+/* True when `more` threads beyond those counted would still each have a processor. */
+static int processors_free(const struct systrap *p, uint32_t more)
+{
+	return __atomic_load_n(&p->running, __ATOMIC_RELAXED) +
+		       __atomic_load_n(&p->spinning, __ATOMIC_RELAXED) + more <=
+	       p->cpus;
+}
+
+void handoff_give(struct systrap_context *c, enum sysmsg_command command)
+{
+	struct sysmsg *m = c->msg;
+	struct systrap *p = c->plat;
+	uint64_t quick = QUICK_US * p->cycles_per_us;
+
+	/* The stub will spin beside this thread while it serves the next event. */
+	m->spin_cycles = c->service_cycles < quick && processors_free(p, 2)
+				 ? SPIN_US * p->cycles_per_us
+				 : 0;
+	m->command = command;
+	__atomic_exchange_n(&m->turn, TURN_STUB, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&m->stub_sleeps, __ATOMIC_SEQ_CST))
+		futex_wake(&m->turn, 1);
+}
+
+static int spin(struct systrap_context *c)
+{
+	struct systrap *p = c->plat;
+	uint64_t start = cycles(), budget = SPIN_US * p->cycles_per_us;
+	int won = 0;
+
+	__atomic_fetch_add(&p->spinning, 1, __ATOMIC_RELAXED);
+	do {
+		if (__atomic_load_n(&c->msg->turn, __ATOMIC_ACQUIRE) != TURN_STUB) {
+			won = 1;
+			break;
+		}
+		__builtin_ia32_pause();
+	} while (cycles() - start < budget && processors_free(p, 0));
+	__atomic_fetch_sub(&p->spinning, 1, __ATOMIC_RELAXED);
+	stat_add(won ? &p->stats.spins_won : &p->stats.sleeps);
+	return won;
+}
+
+/* Waits until the stub has given the turn back. 0, or -ESRCH: its process is gone. */
+static int wait_turn(struct systrap_context *c, int may_spin)
+{
+	struct sysmsg *m = c->msg;
+
+	if (!may_spin || !processors_free(c->plat, 1) || !spin(c)) {
+		__atomic_exchange_n(&m->sentry_sleeps, 1, __ATOMIC_SEQ_CST);
+		while (__atomic_load_n(&m->turn, __ATOMIC_SEQ_CST) == TURN_STUB) {
+			/* The reaper sets dead, then TURN_DEAD: our TURN_STUB may have come last. */
+			if (addrspace_dead(c->as))
+				break;
+			futex_wait(&m->turn, TURN_STUB, 0);
+		}
+		__atomic_store_n(&m->sentry_sleeps, 0, __ATOMIC_RELAXED);
+	}
+	return addrspace_dead(c->as) ? -ESRCH : 0;
+}
+
+int handoff_orders(struct systrap_context *c)
+{
+	if (addrspace_dead(c->as))
+		return -ESRCH;
+	handoff_give(c, COMMAND_ORDERS);
+	return wait_turn(c, 1);
+}
+
+int handoff_guest(struct systrap_context *c)
+{
+	struct systrap *p = c->plat;
+	uint64_t cap = 64 * QUICK_US * p->cycles_per_us, now = cycles();
+
+	if (c->event_at)
+		c->service_cycles = average(c->service_cycles, now - c->event_at, cap);
+	handoff_give(c, COMMAND_RESUME);
+	__atomic_fetch_add(&p->running, 1, __ATOMIC_RELAXED);
+	int ret = wait_turn(c, c->guest_cycles < QUICK_US * p->cycles_per_us);
+
+	__atomic_fetch_sub(&p->running, 1, __ATOMIC_RELAXED);
+	c->event_at = cycles();
+	c->guest_cycles = average(c->guest_cycles, c->event_at - now, cap);
+	return ret;
+}
+
+/* Takes a pending interrupt, if there is one. */
+static int take_interrupt(struct systrap_context *c, struct platform_event *ev)
+{
+	if (!__atomic_load_n(&c->interrupt, __ATOMIC_SEQ_CST) ||
+	    !__atomic_exchange_n(&c->interrupt, 0, __ATOMIC_SEQ_CST))
+		return 0;
+	memset(ev, 0, sizeof(*ev));
+	ev->kind = EVENT_INTERRUPTED;
+	return 1;
+}
+
+static void bad_rip_event(const struct user_regs_struct *regs, struct platform_event *ev)
+{
+	memset(ev, 0, sizeof(*ev));
+	ev->kind = EVENT_FAULT;
+	ev->fault.signo = SIGSEGV;
+	ev->fault.code = SI_KERNEL;
+	ev->fault.trapno = 13; /* #GP, as iret has it */
+}
+
+void systrap_ctx_switch(struct context *base, struct user_regs_struct *regs,
+			struct platform_event *ev)
+{
+	struct systrap_context *c = to_context(base);
+
+	lock_assert_none_held();
+	stat_add(&c->plat->stats.switches);
+	for (;;) {
+		if (take_interrupt(c, ev))
+			return;
+		if (regs->rip >> 47 && regs->rip >> 47 != 0x1ffff) {
+			bad_rip_event(regs, ev);
+			return;
+		}
+		frame_load_regs(c, regs);
+		/* From here on context_interrupt() sends the signal; look once more before. */
+		__atomic_store_n(&c->in_guest, 1, __ATOMIC_SEQ_CST);
+		if (take_interrupt(c, ev)) {
+			__atomic_store_n(&c->in_guest, 0, __ATOMIC_SEQ_CST);
+			return;
+		}
+		int ret = addrspace_dead(c->as) ? -ESRCH : handoff_guest(c);
+
+		__atomic_store_n(&c->in_guest, 0, __ATOMIC_SEQ_CST);
+		if (!ret && frame_decode(c, regs, ev)) {
+			log_once("systrap: a guest damaged its stub's slot; killed");
+			addrspace_kill(&c->as->base);
+			ret = -ESRCH;
+		}
+		if (ret) {
+			memset(ev, 0, sizeof(*ev));
+			ev->kind = EVENT_EXITED;
+			return;
+		}
+		/* A signal sent for an interrupt that has been taken back since is not news. */
+		if (ev->kind != EVENT_INTERRUPTED || take_interrupt(c, ev))
+			return;
+	}
+}
+
+/* #hostcalls: tgkill */
+void systrap_ctx_interrupt(struct context *base)
+{
+	struct systrap_context *c = to_context(base);
+
+	__atomic_store_n(&c->interrupt, 1, __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&c->in_guest, __ATOMIC_SEQ_CST) || addrspace_enter(c->as))
+		return;
+	syscall(SYS_tgkill, c->as->pid, c->tid, STUB_INTERRUPT_SIGNAL);
+	addrspace_leave(c->as);
+}
+
+void systrap_ctx_interrupt_clear(struct context *base)
+{
+	__atomic_store_n(&to_context(base)->interrupt, 0, __ATOMIC_SEQ_CST);
+}
