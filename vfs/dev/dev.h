@@ -18,6 +18,8 @@ struct chrdev {
 	int (*open)(struct inode *ino, struct file *f);
 };
 
+extern const struct fs_type g_devtmpfs_type; /* devtmpfs.c */
+
 const struct chrdev *chrdev_find(uint64_t rdev);
 /* The "Character devices" lines of /proc/devices. */
 void chrdev_show(struct strbuf *sb);
