@@ -17,29 +17,28 @@
  * Files in flight may be sockets whose queues hold further files. Dropping them recursively would
  * let the guest choose our stack depth, so the outermost scm_free of a thread drains a list.
  */
-static __thread struct list_head *g_draining;
+static __thread struct list_head g_pending; /* valid while g_draining */
+static __thread int g_draining;
 
 void scm_free(struct scm *scm)
 {
-	struct list_head pending;
-
 	if (!scm)
 		return;
 	if (g_draining) {
-		list_add_tail(&scm->node, g_draining);
+		list_add_tail(&scm->node, &g_pending);
 		return;
 	}
-	list_init(&pending);
-	g_draining = &pending;
-	list_add_tail(&scm->node, &pending);
-	while (!list_empty(&pending)) {
-		scm = list_first(&pending, struct scm, node);
+	g_draining = 1;
+	list_init(&g_pending);
+	list_add_tail(&scm->node, &g_pending);
+	while (!list_empty(&g_pending)) {
+		scm = list_first(&g_pending, struct scm, node);
 		list_del(&scm->node);
 		for (int i = 0; i < scm->fd_count; i++)
 			file_put(scm->files[i]);
 		free(scm);
 	}
-	g_draining = NULL;
+	g_draining = 0;
 }
 
 void sock_cred_of(struct task *t, struct sock_cred *c)
