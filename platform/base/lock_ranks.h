@@ -15,8 +15,10 @@ enum lock_rank {
 	RANK_FILE_APPEND,   /* appending writes to one inode (hashed), under pos_lock */
 	RANK_EPOLL_CTL,	    /* epoll interest list (nested: outer epoll first) */
 	RANK_VFS_RENAME,    /* directory renames across directories, one at a time */
+	RANK_INODE_OVERLAY, /* inode->lock of overlay inodes, before those of their layers (nested as
+			       below) */
 	RANK_INODE,	    /* inode->lock: size, data, attributes (nested: parent, then child;
-			       then by address; overlay before its layers) */
+			       then by address) */
 	RANK_FLOCK,	    /* file lock lists of an inode */
 	RANK_GOFER,	    /* gofer client bookkeeping */
 	RANK_TTY,	    /* terminal state (nested: master, then slave); copies guest memory */

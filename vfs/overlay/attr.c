@@ -14,7 +14,7 @@ static int set_size(struct inode *ino, uint64_t size)
 		return r;
 	struct iattr attr = { .valid = IATTR_SIZE, .size = size };
 
-	lock_acquire_nested(&oi->upper->lock);
+	lock_acquire(&oi->upper->lock);
 	r = oi->upper->ops->setattr(oi->upper, &attr);
 	lock_release(&oi->upper->lock);
 	ovl_sync_size(ino);
@@ -54,7 +54,7 @@ static struct inode *xattr_layer(struct inode *ino)
 {
 	struct ovl_inode *oi = ovl_i(ino);
 
-	return oi->xattrs_upper ? oi->upper : oi->lower;
+	return __atomic_load_n(&oi->xattrs_upper, __ATOMIC_ACQUIRE) ? oi->upper : oi->lower;
 }
 
 ssize_t ovl_getxattr(struct inode *ino, const char *name, void *buf, size_t size)
@@ -73,19 +73,20 @@ ssize_t ovl_getxattr(struct inode *ino, const char *name, void *buf, size_t size
 
 int ovl_setxattr(struct inode *ino, const char *name, const void *val, size_t size, int flags)
 {
+	lock_acquire(&ino->lock);
 	int r = ovl_copy_up_xattrs(ino);
 
-	if (r)
-		return r;
-	struct inode *up = ovl_i(ino)->upper;
+	if (!r) {
+		struct inode *up = ovl_i(ino)->upper;
 
-	if (!up->ops->setxattr)
-		return -EOPNOTSUPP;
-	r = up->ops->setxattr(up, name, val, size, flags);
+		r = up->ops->setxattr ? up->ops->setxattr(up, name, val, size, flags)
+				      : -EOPNOTSUPP;
+	}
 	if (!r) {
 		ino->ctime = vfs_now();
 		ino->change_count++;
 	}
+	lock_release(&ino->lock);
 	return r;
 }
 
@@ -102,18 +103,23 @@ ssize_t ovl_listxattr(struct inode *ino, char *buf, size_t size)
 
 int ovl_removexattr(struct inode *ino, const char *name)
 {
+	/* A name that is not there needs no copying up: writes try to remove capabilities. */
+	ssize_t n = ovl_getxattr(ino, name, NULL, 0);
+
+	if (n < 0)
+		return (int)n;
+	lock_acquire(&ino->lock);
 	int r = ovl_copy_up_xattrs(ino);
 
-	if (r)
-		return r;
-	struct inode *up = ovl_i(ino)->upper;
+	if (!r) {
+		struct inode *up = ovl_i(ino)->upper;
 
-	if (!up->ops->removexattr)
-		return -EOPNOTSUPP;
-	r = up->ops->removexattr(up, name);
+		r = up->ops->removexattr ? up->ops->removexattr(up, name) : -EOPNOTSUPP;
+	}
 	if (!r) {
 		ino->ctime = vfs_now();
 		ino->change_count++;
 	}
+	lock_release(&ino->lock);
 	return r;
 }

@@ -39,7 +39,7 @@ int ovl_need_upper(struct inode *ino)
 		return 0;
 	struct inode *dir = os->upper->root->inode;
 
-	lock_acquire_nested(&dir->lock);
+	lock_acquire(&dir->lock);
 	struct inode *up = dir->ops->tmpfile(dir, S_IFREG | 0600, os->cred);
 
 	lock_release(&dir->lock);
@@ -61,7 +61,7 @@ static int set_upper_size(struct inode *up, uint64_t size)
 {
 	struct iattr attr = { .valid = IATTR_SIZE, .size = size };
 
-	lock_acquire_nested(&up->lock);
+	lock_acquire(&up->lock);
 	int r = up->ops->setattr(up, &attr);
 
 	lock_release(&up->lock);
@@ -184,7 +184,7 @@ int ovl_copy_up_xattrs(struct inode *ino)
 		if (r)
 			return r;
 	}
-	oi->xattrs_upper = 1;
+	__atomic_store_n(&oi->xattrs_upper, 1, __ATOMIC_RELEASE);
 	ovl_pin(ino);
 	return 0;
 }

@@ -18,7 +18,7 @@ static struct inode *ovl_lookup(struct inode *dir, const char *name, size_t len)
 
 	if (!low || !low->ops->lookup)
 		return ERR_PTR(-ENOENT);
-	lock_acquire_nested(&low->lock);
+	lock_acquire(&low->lock);
 	struct inode *found = low->ops->lookup(low, name, len);
 
 	lock_release(&low->lock);
@@ -67,8 +67,10 @@ static struct inode *add_new(struct inode *dir, const char *name, struct inode *
 		return ERR_PTR(PTR_ERR(fresh));
 	}
 	ovl_entry_set(dir, name, inode_get(ino), 0, fresh);
-	if (S_ISDIR(ino->mode))
+	if (S_ISDIR(ino->mode)) {
+		ovl_i(ino)->parent_ino = dir->ino;
 		count_subdir(dir, 1);
+	}
 	dir_changed(dir);
 	return ino;
 }
@@ -103,8 +105,8 @@ static struct inode *ovl_symlink(struct inode *dir, const char *name, const char
 	if (IS_ERR(ino))
 		return ino;
 	ino->size = strlen(target);
-	ovl_i(ino)->target = strdup(target);
-	if (!ovl_i(ino)->target) {
+	ino->link = strdup(target);
+	if (!ino->link) {
 		inode_put(ino);
 		return ERR_PTR(-ENOMEM);
 	}
@@ -178,11 +180,13 @@ static int ovl_rmdir(struct inode *dir, const char *name, struct inode *victim)
 	return 0;
 }
 
-static void touch_ctime(struct inode *ino)
+/* ino has come into newdir. */
+static void moved_to(struct inode *ino, struct inode *newdir)
 {
 	lock_acquire_nested(&ino->lock);
 	ino->ctime = vfs_now();
 	ino->change_count++;
+	ovl_i(ino)->parent_ino = newdir->ino;
 	ovl_pin(ino);
 	lock_release(&ino->lock);
 }
@@ -216,8 +220,8 @@ static int exchange(struct inode *olddir, const char *oldname, struct inode *sou
 		count_subdir(newdir, moved);
 		count_subdir(olddir, -moved);
 	}
-	touch_ctime(source);
-	touch_ctime(target);
+	moved_to(source, newdir);
+	moved_to(target, olddir);
 	dir_changed(olddir);
 	dir_changed(newdir);
 	return 0;
@@ -283,7 +287,7 @@ static int ovl_rename(struct inode *olddir, const char *oldname, struct inode *s
 		count_subdir(olddir, -1);
 		count_subdir(newdir, 1);
 	}
-	touch_ctime(source);
+	moved_to(source, newdir);
 	dir_changed(olddir);
 	dir_changed(newdir);
 	return 0;
@@ -291,17 +295,12 @@ static int ovl_rename(struct inode *olddir, const char *oldname, struct inode *s
 
 static ssize_t ovl_readlink(struct inode *ino, char *buf, size_t size)
 {
-	struct ovl_inode *oi = ovl_i(ino);
+	struct inode *low = ovl_i(ino)->lower;
 
-	if (!oi->target) {
-		if (!oi->lower || !oi->lower->ops->readlink)
-			return -EINVAL;
-		return oi->lower->ops->readlink(oi->lower, buf, size);
-	}
-	size_t n = ino->size < size ? ino->size : size;
-
-	memcpy(buf, oi->target, n);
-	return (ssize_t)n;
+	/* Links made here have their text in ino->link. */
+	if (!low || !low->ops->readlink)
+		return -EINVAL;
+	return low->ops->readlink(low, buf, size);
 }
 
 const struct inode_ops g_ovl_inode_ops = {

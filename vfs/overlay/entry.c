@@ -179,13 +179,17 @@ int ovl_dir_is_empty(struct inode *dir)
 
 	if (IS_ERR(lf))
 		return (int)PTR_ERR(lf);
+	if (!lf->ops || !lf->ops->iterate) {
+		file_put(lf);
+		return -ENOTDIR;
+	}
 	struct empty_scan es = { .de = { .emit = empty_emit }, .dir = dir };
 	int64_t pos = 0, before;
 	int r;
 
 	do {
 		before = pos;
-		r = ovl_lower_iterate(lf, &es.de, &pos);
+		r = lf->ops->iterate(lf, &es.de, &pos);
 	} while (!r && !es.found && pos != before);
 	file_put(lf);
 	if (r < 0)

@@ -183,8 +183,10 @@ static void ovl_release(struct file *f)
 
 int ovl_open(struct inode *ino, struct file *f)
 {
+	if (S_ISCHR(ino->mode))
+		return chrdev_open(ino, f);
 	if (!S_ISREG(ino->mode) && !S_ISDIR(ino->mode))
-		return 0;
+		return -ENXIO;
 	struct ovl_file *of = calloc(1, sizeof(*of));
 
 	if (!of)

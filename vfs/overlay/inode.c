@@ -42,6 +42,8 @@ static struct inode *ovl_inode_alloc(struct ovl_sb *os, uint64_t nr, uint32_t mo
 			inode_put(low);
 		return ERR_PTR(-ENOMEM);
 	}
+	lock_destroy(&ino->lock);
+	lock_init(&ino->lock, RANK_INODE_OVERLAY);
 	oi->ino = ino;
 	oi->lower = low;
 	ino->priv = oi;
@@ -124,6 +126,9 @@ static void copy_attrs(struct inode *ino, const struct inode *low)
 	ino->ctime = low->ctime;
 	ino->btime = low->btime;
 	ino->attr_flags = low->attr_flags;
+	/* Whether the lower has file capabilities is asked when a write would remove them. */
+	if (S_ISREG(ino->mode))
+		ino->attr_flags |= INODE_MAYBE_CAPS;
 	ino->change_count = low->change_count;
 }
 
@@ -141,6 +146,8 @@ struct inode *ovl_inode_of_lower(struct ovl_sb *os, struct inode *low)
 	if (IS_ERR(ino))
 		return ino;
 	copy_attrs(ino, low);
+	if (low->link)
+		ino->link = strdup(low->link); /* NULL: readlink() is asked instead */
 	lock_acquire(&os->lock);
 	struct inode *other = table_find(os, low); /* another lookup may have come first */
 
@@ -272,7 +279,6 @@ void ovl_evict(struct inode *ino)
 		inode_put(oi->lower);
 	if (oi->counted)
 		ovl_uncharge(os);
-	free(oi->target);
 	free(oi);
 	ino->priv = NULL;
 }

@@ -17,7 +17,7 @@
 #define OVL_MAGIC 0x794c7630
 /* Inode numbers of files the guest made; those of lower files are the lower's own. */
 #define OVL_FIRST_NEW_INO (1ull << 40)
-/* Directory positions: below this the lower's own, above it the directory's added entries. */
+/* Directory positions: below this the numbers of the lower's entries, above it the added ones. */
 #define OVL_UPPER_POS (1ull << 61)
 
 struct ovl_sb {
@@ -45,14 +45,14 @@ struct ovl_inode {
 	 */
 	struct inode *upper;
 	struct file *upper_file; /* [a] set once under ino->lock: from then on data is in upper */
-	uint8_t xattrs_upper;	 /* [ino->lock] extended attributes are in upper */
+	uint8_t xattrs_upper;	 /* [a] set once under ino->lock: extended attributes are in upper */
 	uint8_t pinned;		 /* [ino->lock] the table holds a reference: changed, and has names */
 	uint8_t hashed;		 /* [ovl_sb->lock] */
 	uint8_t counted;	 /* [I] in ovl_sb->objects */
 	struct ovl_inode *hash_next; /* [ovl_sb->lock] */
 	struct list_head all;	     /* [ovl_sb->lock] */
 	struct ovl_dir *dir;	     /* [ino->lock] changed names of a directory; NULL: none */
-	char *target;		     /* [I] text of a symlink made here */
+	uint64_t parent_ino;	     /* [ino->lock] of ".."; 0: the lower's is right */
 };
 
 /* One changed name. */
@@ -77,7 +77,10 @@ struct ovl_dir {
 /* Private part of an open regular file or directory. */
 struct ovl_file {
 	struct file *lower; /* [a] opened when first needed */
-	uint64_t end;	    /* directories: added entries from here on came after the rewind */
+	/* Directories, under file->pos_lock: */
+	uint64_t end;	 /* added entries from here on came after the rewind */
+	int64_t low_pos; /* the lower's position … */
+	int64_t low_nr;	 /* … of its entry number low_nr */
 };
 
 static inline struct ovl_inode *ovl_i(const struct inode *ino)
@@ -134,7 +137,6 @@ int ovl_open(struct inode *ino, struct file *f);
 /* readdir.c */
 int ovl_iterate(struct file *f, struct dir_emit *de, int64_t *pos);
 struct file *ovl_lower_file(struct file *f);
-int ovl_lower_iterate(struct file *lower, struct dir_emit *de, int64_t *pos);
 /* attr.c */
 int ovl_setattr(struct inode *ino, const struct iattr *attr);
 ssize_t ovl_getxattr(struct inode *ino, const char *name, void *buf, size_t size);
