@@ -101,6 +101,17 @@ static void decode_syscall(struct user_regs_struct *regs, const struct frame_sig
 }
 
 /*
+ * uretprobe(2), of Linux 6.11 and later, is carried out without asking seccomp, and raises SIGILL
+ * anywhere but in its own trampoline. For the guest it does not exist.
+ */
+static void decode_uretprobe(struct user_regs_struct *regs, struct platform_event *ev)
+{
+	memset(ev, 0, sizeof(*ev));
+	ev->kind = EVENT_SYSCALL;
+	regs->rax = regs->orig_rax = 335;
+}
+
+/*
  * A host without a vsyscall page faults where others emulate one of its three entry points. Turns
  * such a fault into the syscall; 0 when it is none.
  */
@@ -185,6 +196,8 @@ int frame_decode(struct systrap_context *c, struct user_regs_struct *regs,
 		else
 			ev->fault.access = uc.mc.err & PF_WRITE ? FAULT_WRITE : FAULT_READ;
 	}
+	if (signo == SIGILL && uc.info.code == SI_KERNEL)
+		decode_uretprobe(regs, ev);
 	if (signo == SIGSEGV && (regs->rip & ~0xfffull) == VSYSCALL_PAGE)
 		decode_vsyscall_fault(c, regs, ev);
 	return 0;

@@ -6,7 +6,8 @@
  *
  * A new stub thread says hello once, before anything of its slot is believed. clone and hello
  * must come from their own instruction in the stub: between the two the new thread runs code that
- * reads no memory, so the slot it names is the one its clone was ordered with.
+ * reads no memory, so slot and nonce are the ones its clone was ordered with. The nonce makes a slot
+ * that is used again safe from late hellos.
  */
 #include <errno.h>
 #include <linux/seccomp.h>
@@ -26,9 +27,14 @@
 
 #define REFUSED (-ECONNREFUSED) /* not an errno that installing an fd can give */
 
-/* Kills whoever made an unordered call. #hostcalls: kill */
+/* Kills whoever made an unordered call. #hostcalls: kill ioctl */
 static void refuse(struct systrap *p, const struct seccomp_notif *n)
 {
+	uint64_t id = n->id;
+
+	/* Killed between the call and our look: its orders are void, and it needs no more killing. */
+	if (ioctl(p->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id))
+		return;
 	struct systrap_context *c = context_by_tid(p, (pid_t)n->pid);
 
 	log_warn("systrap: stub thread %u made host call %d that nobody ordered; killed", n->pid,
@@ -56,8 +62,10 @@ static int hello(struct systrap *p, const struct seccomp_notif *n)
 		return REFUSED;
 	}
 	lock_acquire(&p->lock);
-	if (p->slot_owner[slot] && p->slot_owner[slot]->state == CONTEXT_SPAWNING) {
-		c = p->slot_owner[slot];
+	c = p->slot_owner[slot];
+	if (c && (c->state != CONTEXT_SPAWNING || c->nonce != n->data.args[1]))
+		c = NULL;
+	if (c) {
 		context_publish(c, (pid_t)n->pid);
 	}
 	/* A wake of an address that is freed meanwhile is harmless: the waiter looks again. */

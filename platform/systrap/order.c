@@ -12,7 +12,7 @@
 void order_begin(struct order_list *l, struct systrap_context *c)
 {
 	l->c = c;
-	l->count = l->done = 0;
+	l->count = l->done = l->approved = 0;
 }
 
 void order_add(struct order_list *l, int notified, int fd, uint64_t nr, uint64_t a, uint64_t b,
@@ -61,6 +61,7 @@ int order_run(struct order_list *l)
 
 	/* Whatever was not used up is void from now on, and the fds are the caller's again. */
 	lock_acquire(&c->expect_lock);
+	l->approved = c->expect_next;
 	c->expect_count = c->expect_next = 0;
 	lock_release(&c->expect_lock);
 	if (ret)

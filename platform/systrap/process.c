@@ -111,9 +111,9 @@ void context_ref_put(struct systrap_context *c)
 	if (!ref_put(&c->ref))
 		return;
 	lock_acquire(&p->lock);
-	if (c->mapped)
+	if (c->slot_fate == SLOT_MAPPED)
 		slot_release(as, c->slot);
-	else
+	else if (c->slot_fate == SLOT_UNMAPPED)
 		slot_free(p, c->slot);
 	lock_release(&p->lock);
 	lock_destroy(&c->expect_lock);
@@ -160,7 +160,7 @@ void context_publish(struct systrap_context *c, pid_t tid)
 		list_add_tail(&as->node, &p->addrspaces);
 		p->stub_count++;
 	}
-	c->mapped = 1;
+	c->slot_fate = SLOT_MAPPED;
 	__atomic_store_n(&c->hello, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -332,7 +332,7 @@ void *systrap_reaper(void *arg)
 #define THREAD_FLAGS \
 	((uint64_t)(CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM))
 
-/* Waits until the new thread has said hello, or can not any more. */
+/* Waits until the new thread has said hello. 0, or -EAGAIN: it does not. */
 static int await_hello(struct systrap_context *c, struct systrap_addrspace *parent)
 {
 	for (int i = 0; i < HELLO_TRIES; i++) {
@@ -342,20 +342,51 @@ static int await_hello(struct systrap_context *c, struct systrap_addrspace *pare
 			break;
 		futex_wait(&c->hello, 0, HELLO_TIMEOUT_NS);
 	}
-	/* A late one is refused from now on; its slot stays out of use until then. */
-	lock_acquire(&c->plat->lock);
-	int late = c->state == CONTEXT_SPAWNING;
-
-	if (late)
-		c->plat->slot_owner[c->slot] = NULL;
-	lock_release(&c->plat->lock);
-	return late ? -EAGAIN : 0;
+	return -EAGAIN;
 }
 
-/* Frees a context whose stub thread never came to be. Consumes it. */
-static void context_abandon(struct systrap_context *c)
+/* Takes the slot of a failed spawn out of parent's process, or the process out of the world. */
+static void unmap_slot(struct systrap_context *parent, struct systrap_context *c)
 {
-	ref_put(&c->ref); /* the tables' */
+	struct systrap *p = c->plat;
+	struct order_list l;
+
+	order_begin(&l, parent);
+	order_add(&l, 1, -1, SYS_munmap, slot_address(c->slot), SLOT_SIZE, 0, 0, 0, 0);
+	if (order_run(&l) == 0 && l.approved == 1)
+		return;
+	systrap_as_kill(&parent->as->base);
+	lock_acquire(&p->lock);
+	if (c->state == CONTEXT_SPAWNING)
+		slot_release(parent->as, c->slot);
+	/* else two dying processes share it, and it stays out of use for good */
+	c->slot_fate = SLOT_GIVEN;
+	lock_release(&p->lock);
+}
+
+/*
+ * Undoes a spawn that failed. What the stub said about it is not believed: the child may exist.
+ * If it has not said hello it will be refused, and before that it touches no memory, so its slot
+ * can be used again. Consumes c.
+ */
+static void spawn_failed(struct systrap_context *parent, struct systrap_context *c)
+{
+	struct systrap *p = c->plat;
+
+	lock_acquire(&p->lock);
+	int listed = c->state != CONTEXT_SPAWNING;
+
+	p->slot_owner[c->slot] = NULL;
+	lock_release(&p->lock);
+	if (listed) {
+		systrap_as_kill(&c->as->base);
+		if (c->as != parent->as)
+			unmap_slot(parent, c);
+	} else {
+		if (c->slot_fate == SLOT_UNMAPPED)
+			unmap_slot(parent, c);
+		ref_put(&c->ref); /* the tables', where it never was */
+	}
 	context_ref_put(c);
 }
 
@@ -367,50 +398,37 @@ static int spawn(struct systrap_context *parent, struct systrap_context *c)
 {
 	struct systrap *p = c->plat;
 	int thread = c->as == parent->as;
-	int mapped = (int)c->mapped;
 	uint64_t addr = slot_address(c->slot);
 	uint64_t stack = addr + ((parent->frame - 1024) & ~63u);
+	uint32_t calls = 1;
 	struct order_list l;
 
+	slot_prepare(c, (uint8_t *)parent->msg + SLOT_STACK, parent->frame, parent->fpstate);
 	lock_acquire(&p->lock);
+	c->nonce = ++p->last_nonce;
 	p->slot_owner[c->slot] = c;
 	lock_release(&p->lock);
-	slot_prepare(c, (uint8_t *)parent->msg + SLOT_STACK, parent->frame, parent->fpstate);
 	order_begin(&l, parent);
-	if (!mapped)
+	if (c->slot_fate == SLOT_UNMAPPED) {
 		order_add(&l, 1, p->slots_fd, SYS_mmap, addr, SLOT_SIZE, PROT_READ | PROT_WRITE,
 			  MAP_SHARED | MAP_FIXED, 0, (uint64_t)c->slot * SLOT_SIZE);
-	order_add(&l, 1, -1, SYS_clone, thread ? THREAD_FLAGS : PROCESS_FLAGS, stack, 0, 0, 0, 0);
-	if (!thread)
+		calls++;
+	}
+	order_add(&l, 1, -1, SYS_clone, thread ? THREAD_FLAGS : PROCESS_FLAGS, stack, 0, 0,
+		  c->nonce, 0);
+	if (!thread) {
 		order_add(&l, 1, -1, SYS_munmap, addr, SLOT_SIZE, 0, 0, 0, 0);
+		calls++;
+	}
 	int ret = order_run(&l);
-	uint32_t clone_index = mapped ? 0 : 1;
 
-	if (!ret && (ret = await_hello(c, parent->as)) == 0)
-		return 0;
-	if (l.done > clone_index) {
-		/*
-		 * The clone has happened, and something after it failed that can not fail: only
-		 * a guest that has gone out of its way gets here.
-		 */
-		log_once("systrap: a new stub did not come up; its parent is killed");
-		systrap_as_kill(&parent->as->base);
-		systrap_as_kill(&c->as->base);
-		lock_acquire(&p->lock);
-		int listed = c->state != CONTEXT_SPAWNING;
-		lock_release(&p->lock);
-		if (listed)
-			context_ref_put(c);
-		/* else its slot and memory stay out of use: a late stub may still be on them */
-		return -EAGAIN;
-	}
-	if (!mapped && l.done == clone_index) {
-		order_begin(&l, parent);
-		order_add(&l, 1, -1, SYS_munmap, addr, SLOT_SIZE, 0, 0, 0, 0);
-		if (order_run(&l))
-			systrap_as_kill(&parent->as->base);
-	}
-	context_abandon(c);
+	/* A munmap that did not really come would leave the child's slot open to its parent. */
+	if (!ret && l.approved != calls)
+		ret = -EAGAIN;
+	if (!ret)
+		ret = await_hello(c, parent->as);
+	if (ret)
+		spawn_failed(parent, c);
 	return ret;
 }
 
@@ -522,7 +540,7 @@ int systrap_ctx_clone(struct context *base, struct context **child)
 		lock_release(&p->lock);
 		return -ENOMEM;
 	}
-	c->mapped = (uint32_t)mapped;
+	c->slot_fate = mapped ? SLOT_MAPPED : SLOT_UNMAPPED;
 	lock_acquire(&as->op_lock);
 	ret = spawn(parent, c);
 	lock_release(&as->op_lock);

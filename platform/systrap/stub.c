@@ -9,6 +9,7 @@
 
 #define NR_CLOSE 3
 #define NR_CLONE 56
+#define NR_SIGALTSTACK 131
 #define NR_FUTEX 202
 #define FUTEX_WAIT 0
 #define FUTEX_WAKE 1
@@ -17,7 +18,7 @@
 
 long stub_syscall(uint64_t nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
 		  uint64_t f);
-long stub_clone(uint64_t flags, uint64_t stack);
+long stub_clone(uint64_t flags, uint64_t stack, uint64_t nonce);
 /* 0 and *old, or -14 (EFAULT): see the fixup below. */
 long stub_cmpxchg32(uint64_t addr, uint32_t expect, uint32_t new_val, uint64_t *old);
 extern const char stub_cmpxchg_insn[], stub_cmpxchg_fault[];
@@ -63,7 +64,7 @@ static void run_orders(struct sysmsg *m)
 			ret = stub_cmpxchg32(o->arg[0], (uint32_t)o->arg[1], (uint32_t)o->arg[2],
 					     &o->arg[3]);
 		else if (o->nr == NR_CLONE)
-			ret = stub_clone(o->arg[0], o->arg[1]);
+			ret = stub_clone(o->arg[0], o->arg[1], o->arg[4]);
 		else
 			ret = stub_syscall(o->nr, o->arg[0], o->arg[1], o->arg[2], o->arg[3],
 					   o->arg[4], o->arg[5]);
@@ -138,10 +139,17 @@ void stub_handler(int sig, struct frame_siginfo *si, struct frame_ucontext *uc)
 
 /*
  * A new thread or process, after its hello: waits for its first command, then says where the
- * signal frame lies that the sentry has prepared for it.
+ * signal frame lies that the sentry has prepared for it. The frame would set the signal stack
+ * too, but stub_cmpxchg32 may fault before.
  */
 uint64_t stub_child(struct sysmsg *m)
 {
+	struct {
+		uint64_t sp;
+		uint64_t flags, size;
+	} stack = { (uint64_t)m + SLOT_STACK, 0, SLOT_SIZE - SLOT_STACK };
+
+	stub_syscall(NR_SIGALTSTACK, (uint64_t)&stack, 0, 0, 0, 0, 0);
 	serve(m);
 	return (uint64_t)m + m->frame;
 }

@@ -2,7 +2,7 @@
 /*
  * The stub's header and the pieces that must be exact to the instruction. The sentry checks the
  * instruction pointer of clone and hello: between the two a new thread touches no memory, so
- * nobody can make it say hello for a slot that is not its own.
+ * nobody can make it say hello with a slot or nonce that is not its own.
  */
 #include "platform/systrap/sysmsg.h"
 
@@ -37,12 +37,15 @@ stub_syscall:
 	syscall
 	ret
 
-	/* long stub_clone(flags, stack) */
+	/*
+	 * long stub_clone(flags, stack, nonce). The nonce travels as the TLS argument, which the
+	 * host ignores without CLONE_SETTLS, so that the sentry checks it like the others.
+	 */
 	.globl stub_clone
 stub_clone:
+	movq	%rdx, %r8
 	xorl	%edx, %edx
 	xorl	%r10d, %r10d
-	xorl	%r8d, %r8d
 	xorl	%r9d, %r9d
 	movl	$56, %eax
 	syscall
@@ -67,6 +70,7 @@ stub_clone_ip:
 	jnz	2f
 	movl	$STUB_NR_HELLO, %eax	/* fails when the sentry is gone: nobody answers then */
 	movq	%rbx, %rdi
+	movq	%r8, %rsi
 	syscall
 stub_hello_ip:
 	testq	%rax, %rax

@@ -39,6 +39,12 @@ enum context_state {
 	CONTEXT_EXITING, /* ordered to exit */
 };
 
+enum slot_fate {
+	SLOT_UNMAPPED, /* no process maps it */
+	SLOT_MAPPED,   /* the process of its address space does */
+	SLOT_GIVEN,    /* somebody else has it already */
+};
+
 #define TID_BUCKETS 1024
 
 struct systrap_context {
@@ -52,7 +58,8 @@ struct systrap_context {
 	enum context_state state;	    /* [L] */
 	struct list_head as_node;	    /* [L] as->contexts, or as->parked */
 	struct systrap_context *tid_next;   /* [L] hash chain */
-	uint32_t mapped;		    /* [L] some process maps the slot, or did */
+	enum slot_fate slot_fate;	    /* [L] what becomes of the slot in the end */
+	uint64_t nonce;			    /* [L] names this spawn in the stub's hello */
 	uint32_t hello;			    /* [a] futex: 1 when the stub thread has said hello */
 
 	uint32_t frame;	  /* [o] checked offset of the ucontext in the slot */
@@ -118,6 +125,7 @@ struct systrap {
 	struct systrap_context *slot_owner[SLOT_COUNT];	 /* [L] */
 	struct systrap_context *by_tid[TID_BUCKETS];	 /* [L] */
 	struct list_head addrspaces;			 /* [L] all whose process may live */
+	uint64_t last_nonce;				 /* [L] */
 	uint32_t stub_count;				 /* [L] */
 	uint32_t stopping, threads;			 /* [a] */
 	struct platform_stats stats;			 /* [a] */
@@ -238,7 +246,8 @@ struct order_list {
 	int fd[SYSMSG_MAX_ORDERS];
 	uint8_t notified[SYSMSG_MAX_ORDERS];
 	uint32_t count;
-	uint32_t done; /* after order_run() */
+	uint32_t done;	   /* after order_run(), as the stub claims */
+	uint32_t approved; /* notified calls that really came */
 };
 void order_begin(struct order_list *l, struct systrap_context *c);
 /* `fd` is -1 or the sentry's fd that the stub sees as fd 0 during the call. */

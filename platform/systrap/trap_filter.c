@@ -124,6 +124,8 @@ static void build(struct prog *p)
 	CALL(p, SYS_mincore, RET(NOTIFY));
 	/* A stub has no fds but the one of an ordered mmap. */
 	CALL(p, SYS_close, RET(ALLOW));
+	/* rt_sigreturn can set it as well. */
+	CALL(p, SYS_sigaltstack, RET(ALLOW));
 	CALL(p, SYS_close_range, LD(ARG_LOW(0)), NEED_EQ(0, TRAP), LD(ARG_LOW(1)),
 	     NEED_EQ(0xffffffff, TRAP), LD(ARG_LOW(2)), NEED_EQ(2, TRAP), RET(ALLOW));
 	CALL(p, SYS_prctl, LD(ARG_LOW(0)), NEED_EQ(1, TRAP), LD(ARG_HIGH(1)), NEED_EQ(0, TRAP),

@@ -316,7 +316,7 @@ START_TEST(interrupts_and_syscalls_race_without_loss)
 		context_switch(g.c, &g.regs, &g.ev);
 		if (g.ev.kind == EVENT_SYSCALL) {
 			ck_assert_uint_eq(g.regs.orig_rax, n);
-			n++;
+			n = (n + 1) % 300; /* 335 and 336 are special, see README.md */
 		} else {
 			ck_assert_int_eq(g.ev.kind, EVENT_INTERRUPTED);
 		}
@@ -696,10 +696,10 @@ START_TEST(many_forks_leave_nothing_behind)
 	for (int i = 0; i < n; i++) {
 		ck_assert_int_eq(addrspace_fork(g.c, &child.as, &child.c), 0);
 		guest_regs(&child.regs, AT(syscall_loop));
-		child.regs.rax = (uint64_t)i;
+		child.regs.rax = (uint64_t)i % 300;
 		context_switch(child.c, &child.regs, &child.ev);
 		ck_assert_int_eq(child.ev.kind, EVENT_SYSCALL);
-		ck_assert_uint_eq(child.regs.orig_rax, (uint64_t)i);
+		ck_assert_uint_eq(child.regs.orig_rax, (uint64_t)i % 300);
 		guest_free(&child);
 	}
 	guest_free(&g);
