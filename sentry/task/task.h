@@ -119,7 +119,8 @@ struct thread_group {
 	struct pid *pid;		  /* [I] */
 	struct list_head node;		  /* [tasks] in kernel->groups */
 	struct list_head tasks;		  /* [tasks] task.tg_node; live and exiting threads */
-	uint32_t task_count;		  /* [tasks] live threads */
+	uint32_t task_count;		  /* [tasks] threads that are not dead */
+	uint32_t live;			  /* [tasks] threads that have not begun to exit */
 	struct task *leader;		  /* [tasks] may be a dead thread (zombie leader) */
 
 	struct thread_group *parent;	  /* [tasks] */
