@@ -126,13 +126,16 @@ static struct list_head *abstract_bucket(struct unix_layer *l, const struct sock
 	return &l->abstract[hash_bytes(a->sun_path, len - PATH_OFF, 1) % UNIX_HASH];
 }
 
-static struct unix_sock *abstract_find(struct unix_layer *l, const struct sockaddr_un *a, uint32_t len)
+/* The same abstract name may be bound once per socket type. */
+static struct unix_sock *abstract_find(struct unix_layer *l, const struct sockaddr_un *a, uint32_t len,
+				       int type)
 {
 	struct unix_sock *u;
 
 	lock_assert_held(&l->lock);
 	list_for_each(u, abstract_bucket(l, a, len), name_node)
-		if (u->addr_len == len && !memcmp(u->addr.sun_path, a->sun_path, len - PATH_OFF))
+		if (u->s.type == type && u->addr_len == len &&
+		    !memcmp(u->addr.sun_path, a->sun_path, len - PATH_OFF))
 			return u;
 	return NULL;
 }
@@ -174,7 +177,7 @@ int unix_autobind(struct unix_sock *u)
 
 		snprintf(digits, sizeof(digits), "%05x", (unsigned)(l->next_autobind++ & 0xfffff));
 		memcpy(un.sun_path + 1, digits, 5);
-		if (abstract_find(l, &un, len))
+		if (abstract_find(l, &un, len, u->s.type))
 			continue;
 		u->addr = un;
 		u->addr_len = len;
@@ -203,9 +206,10 @@ static int bind_path(struct unix_sock *u, struct task *t, struct sockaddr_un *un
 	task_vfs_ctx(t, &ctx);
 	struct inode *ino = vfs_bind_socket(&ctx, path, 0777 & ~ctx.umask, &p);
 
-	task_vfs_ctx_put(&ctx);
-	if (IS_ERR(ino))
+	if (IS_ERR(ino)) {
+		task_vfs_ctx_put(&ctx);
 		return (int)PTR_ERR(ino);
+	}
 	path_put(p);
 	lock_acquire(&ino->lock);
 	lock_acquire(&l->lock);
@@ -220,8 +224,11 @@ static int bind_path(struct unix_sock *u, struct task *t, struct sockaddr_un *un
 	}
 	lock_release(&l->lock);
 	lock_release(&ino->lock);
-	if (taken)
+	if (taken) { /* bound already: the new name must not stay behind */
+		vfs_unlinkat(&ctx, NULL, path, 0);
 		inode_put(ino);
+	}
+	task_vfs_ctx_put(&ctx);
 	return taken ? -EINVAL : 0;
 }
 
@@ -241,7 +248,7 @@ static int op_bind(struct socket *s, struct task *t, const struct sockaddr_stora
 	int err = u->addr_len ? -EINVAL : 0;
 
 	if (!err && kind == 1) {
-		if (abstract_find(l, &un, len)) {
+		if (abstract_find(l, &un, len, s->type)) {
 			err = -EADDRINUSE;
 		} else {
 			u->addr = un;
@@ -302,7 +309,7 @@ struct unix_sock *unix_find(struct unix_sock *from, struct task *t, const struct
 		return ERR_PTR(-EINVAL);
 	if (kind == 1) {
 		lock_acquire(&l->lock);
-		u = abstract_find(l, &un, len);
+		u = abstract_find(l, &un, len, type);
 		if (u)
 			unix_get(u);
 		lock_release(&l->lock);

@@ -152,7 +152,10 @@ static void names(void)
 	CHECK("bind", bind(l, (void *)&a, len) == 0);
 	CHECK("is a socket", stat("./test.sock", &st) == 0 && S_ISSOCK(st.st_mode));
 	CHECK_ERRNO("cannot be opened", open("./test.sock", O_RDWR), ENXIO);
-	CHECK_ERRNO("bind twice", bind(l, (void *)&a, len), EINVAL);
+	CHECK_ERRNO("bind twice", bind(l, (void *)&a, len), EADDRINUSE);
+	blen = name(&b, "./other.sock") + 1;
+	CHECK_ERRNO("bind to a second name", bind(l, (void *)&b, blen), EINVAL);
+	CHECK_ERRNO("it leaves no file", stat("./other.sock", &st), ENOENT);
 	x = socket(AF_UNIX, SOCK_STREAM, 0);
 	CHECK_ERRNO("name in use", bind(x, (void *)&a, len), EADDRINUSE);
 	CHECK_ERRNO("not listening yet", connect(x, (void *)&a, len), ECONNREFUSED);
@@ -161,6 +164,7 @@ static void names(void)
 	c = socket(AF_UNIX, SOCK_STREAM, 0);
 	CHECK("connect", connect(c, (void *)&a, len) == 0);
 	CHECK_ERRNO("connect again", connect(c, (void *)&a, len), EISCONN);
+	CHECK_ERRNO("wrong type", connect(socket(AF_UNIX, SOCK_DGRAM, 0), (void *)&a, len), EPROTOTYPE);
 	CHECK("listener readable", revents(l, POLLIN) == POLLIN);
 	CHECK("write before accept", write(c, "early", 5) == 5);
 	blen = sizeof(b);
@@ -204,7 +208,7 @@ static void names(void)
 	CHECK_ERRNO("abstract in use", bind(x, (void *)&a, len), EADDRINUSE);
 	CHECK("abstract connect", connect(x, (void *)&a, len) == 0);
 	CHECK_ERRNO("longer name is another", connect(socket(AF_UNIX, SOCK_STREAM, 0), (void *)&a, len + 1), ECONNREFUSED);
-	CHECK_ERRNO("wrong type", connect(socket(AF_UNIX, SOCK_DGRAM, 0), (void *)&a, len), EPROTOTYPE);
+	CHECK_ERRNO("another type is another name", connect(socket(AF_UNIX, SOCK_DGRAM, 0), (void *)&a, len), ECONNREFUSED);
 	close(x);
 	close(l);
 	x = socket(AF_UNIX, SOCK_DGRAM, 0);
