@@ -77,6 +77,7 @@ $(B)/caisson: $(B)/runtime.a $(B)/base.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ -Wl,--start-group $^ -Wl,--end-group -ljson-c -lseccomp
 
 -include tests/tests.mk
+-include bench/bench.mk
 
 # ---- for people ----
 # Debian packages for building, running and testing; installed only when one is missing.
