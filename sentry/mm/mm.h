@@ -75,6 +75,7 @@ struct mm {
 	uint32_t hole_vmas;	/* [lock] to write, [a] to read: vmas with VMA_HOLES */
 	uint64_t rss_pages;	/* [a] resident anonymous pages when last sampled (oom.c) */
 	uint64_t rss_sampled_ns; /* [a] when that was, CLOCK_MONOTONIC */
+	uint64_t oom_checked_ns; /* [a] when the limit was last looked at */
 	uint64_t fault_addr;	/* [lock] last fault that looked already mended ... */
 	uint32_t fault_tries;	/* [lock] ... and how often it came back */
 	uint32_t pkeys;		/* [lock] protection keys allocated, bit 0 always set */

@@ -159,19 +159,17 @@ void mm_oom_check(struct task *t)
 	if (!k->memory_limit || !mm)
 		return;
 	now = mono_now_ns();
-	since = now - __atomic_load_n(&mm->rss_sampled_ns, __ATOMIC_RELAXED);
-	if (since < SAMPLE_HOT_NS)
+	if (now - __atomic_load_n(&mm->oom_checked_ns, __ATOMIC_RELAXED) < SAMPLE_HOT_NS)
 		return;
+	__atomic_store_n(&mm->oom_checked_ns, now, __ATOMIC_RELAXED);
+	since = now - __atomic_load_n(&mm->rss_sampled_ns, __ATOMIC_RELAXED);
 	limit = k->memory_limit / GUEST_PAGE_SIZE;
 	if (since < SAMPLE_NS) {
 		lock_acquire(&k->tasks_lock);
 		used = used_pages_locked(k);
 		lock_release(&k->tasks_lock);
-		if (used < limit - limit / 4) {
-			/* Calm: nothing more to do until the long interval is over, but do not
-			 * take the lock at every call either. */
-			return;
-		}
+		if (used < limit - limit / 4)
+			return; /* calm: the long interval is enough */
 	}
 	__atomic_store_n(&mm->rss_sampled_ns, now, __ATOMIC_RELAXED);
 	sample(t);
