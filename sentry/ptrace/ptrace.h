@@ -12,13 +12,13 @@
 /* ---- stops, called by sentry/signal ---- */
 
 /* The tracer asked for a stop (PTRACE_INTERRUPT, or a group stop it watches). [tasks] */
-int ptrace_stop_pending_locked(struct task *t);
+int ptrace_stop_pending_locked(struct task *t) __attribute__((weak));
 /* Stops for it. tasks_lock held on entry, released on return. */
-void ptrace_trap_and_unlock(struct task *t);
+void ptrace_trap_and_unlock(struct task *t) __attribute__((weak));
 /* A signal is about to be delivered: stops, and returns the signal to deliver, or 0. [tasks] held,
  * dropped while stopped. */
-int ptrace_signal_locked(struct task *t, int signo, siginfo_t *si);
+int ptrace_signal_locked(struct task *t, int signo, siginfo_t *si) __attribute__((weak));
 /* A handler's frame was built: with single-stepping on, stops at its first instruction. */
-void ptrace_handler_entered(struct task *t);
+void ptrace_handler_entered(struct task *t) __attribute__((weak));
 
 #endif

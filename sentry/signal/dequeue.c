@@ -128,9 +128,14 @@ static int dequeue_from(struct task *t, struct sigpending *p, linux_sigset_t mas
 {
 	int signo;
 
-	while ((signo = next_signo(p->set & ~masked & only)))
-		if (collect(t->k, p, signo, si))
+	while ((signo = next_signo(p->set & ~masked & only))) {
+		int keep = collect(t->k, p, signo, si);
+
+		if (signo == SIGALRM && p == &t->tg->pending)
+			itimer_alarm_dequeued_locked(t->tg);
+		if (keep)
 			return signo;
+	}
 	return 0;
 }
 

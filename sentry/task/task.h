@@ -153,6 +153,7 @@ struct thread_group {
 	uint64_t start_mono_ns;		  /* [I] */
 	struct ktimer itimer_real;
 	uint64_t itimer_real_interval;	  /* [tasks] ns */
+	int itimer_real_armed;		  /* [tasks] */
 	struct cpu_itimer { uint64_t value_ns, interval_ns; } itimer_virt, itimer_prof; /* [tasks] */
 	struct posix_timers *timers;	  /* sentry/time; NULL until the first timer_create */
 	int oom_score_adj;		  /* [a] */
