@@ -315,6 +315,7 @@ struct exec_args {
 	const char *path;      /* as given, for AT_EXECFN and scripts */
 	char **argv, **envp;   /* argc/envc entries, owned by the caller */
 	size_t argc, envc;
+	int path_inaccessible; /* path names a close-on-exec fd: a script could not be reopened */
 };
 int task_exec(struct task *t, struct exec_args *a);
 /* Ends the calling thread. Does not return. */
