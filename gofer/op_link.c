@@ -298,7 +298,8 @@ int op_RENAME(struct gofer *g, struct wire_in *in, struct reply *r)
 	if (!err) {
 		if (flags != RENAME_EXCHANGE)
 			node_unlink_prepare(g, newdir, newname, newlen);
-		err = renameat2(ofd, oldname, nfd, newname, flags) < 0 ? -errno : 0;
+		/* glibc's wrapper makes another call of it when there are no flags. */
+		err = syscall(SYS_renameat2, ofd, oldname, nfd, newname, flags) < 0 ? -errno : 0;
 	}
 	if (!err)
 		node_renamed(g, olddir, oldname, newdir, newname, flags == RENAME_EXCHANGE);

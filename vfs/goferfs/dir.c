@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "platform/base/hash.h"
 #include "platform/base/log.h"
@@ -389,13 +390,11 @@ static int iterate_paged(struct file *f, struct dir_emit *de, int64_t *pos)
 	}
 }
 
-/* dir->lock is held. */
-static int gdir_iterate(struct file *f, struct dir_emit *de, int64_t *pos)
+static int iterate_locked(struct file *f, struct dir_emit *de, int64_t *pos)
 {
 	struct inode *dir = f->inode;
 	struct gdir *gd = f->priv;
 
-	lock_assert_held(&dir->lock);
 	if (*pos == 0) {
 		gdir_drop(gd); /* rewound: what the host has now */
 		gd->kind = GDIR_NEW;
@@ -411,6 +410,26 @@ static int gdir_iterate(struct file *f, struct dir_emit *de, int64_t *pos)
 	if (gd->kind == GDIR_NEW)
 		gd->kind = gnode_of(dir)->dc ? GDIR_KEPT : GDIR_PAGED;
 	return gd->kind == GDIR_KEPT ? iterate_kept(dir, de, pos) : iterate_paged(f, de, pos);
+}
+
+static int gdir_iterate(struct file *f, struct dir_emit *de, int64_t *pos)
+{
+	if (*pos < 0)
+		return -EINVAL;
+	lock_acquire(&f->inode->lock);
+	int err = iterate_locked(f, de, pos);
+
+	lock_release(&f->inode->lock);
+	return err;
+}
+
+static int64_t gdir_llseek(struct file *f, int64_t off, int whence)
+{
+	if (whence == SEEK_CUR && __builtin_add_overflow(off, f->pos, &off))
+		return -EOVERFLOW;
+	if ((whence != SEEK_SET && whence != SEEK_CUR) || off < 0)
+		return -EINVAL;
+	return off;
 }
 
 int gdir_open(struct inode *dir, struct file *f)
@@ -450,6 +469,7 @@ static int gdir_fsync(struct file *f, int64_t start, int64_t end, int datasync)
 
 const struct file_ops g_goferfs_dir_fops = {
 	.iterate = gdir_iterate,
+	.llseek = gdir_llseek,
 	.fsync = gdir_fsync,
 	.release = gdir_release,
 };

@@ -44,6 +44,7 @@ struct gnode {
 	int hashed;		 /* [fs->lock] */
 	/* [fs->lock] the gofer's node, 0 while unknown; and the name to find it by */
 	uint32_t nid, nid_refs;
+	uint32_t old_nid, old_refs; /* the one before, for requests still under way */
 	struct inode *parent; /* a reference; NULL for the root and after removal */
 	char *name;
 	/* [cache lock] */

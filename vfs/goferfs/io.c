@@ -409,9 +409,7 @@ static int64_t gfile_llseek(struct file *f, int64_t off, int whence)
 	case SEEK_HOLE:
 		/* The host fd's own position means nothing here. */
 		off = lseek(file_fd(f), off, whence);
-		if (off < 0)
-			return -errno;
-		return f->pos = off;
+		return off < 0 ? -errno : off;
 	default:
 		return -EINVAL;
 	}
@@ -419,7 +417,7 @@ static int64_t gfile_llseek(struct file *f, int64_t off, int whence)
 		return -EOVERFLOW;
 	if (off < 0)
 		return -EINVAL;
-	return f->pos = off;
+	return off;
 }
 
 static int gfile_map_extent(struct file *f, uint64_t off, uint64_t len, int prot, int flags,

@@ -234,22 +234,33 @@ fail:
 	return ERR_PTR(-ENOMEM);
 }
 
-/* The gofer's number, with one reference, belongs to gn now. */
-static void take_nid(struct gnode *gn, uint32_t nid)
+/*
+ * The gofer's number, with one reference, belongs to gn now. A newer number replaces an older
+ * one: the name behind that may have been moved away on the host. 1 when it did.
+ */
+static int take_nid(struct gnode *gn, uint32_t nid)
 {
 	struct goferfs *fs = gn->fs;
-	uint32_t extra = nid;
+	uint32_t drop = 0, drop_refs = 0;
+	int replaced = 0;
 
+	if (!nid)
+		return 0;
 	lock_acquire(&fs->lock);
-	if (nid && !gn->nid)
-		gn->nid = nid;
-	if (nid && gn->nid == nid && gn->nid_refs < UINT32_MAX) {
+	if (gn->nid == nid && gn->nid_refs < UINT32_MAX) {
 		gn->nid_refs++;
-		extra = 0;
+	} else {
+		replaced = gn->nid != 0;
+		drop = gn->old_nid;
+		drop_refs = gn->old_refs;
+		gn->old_nid = gn->nid;
+		gn->old_refs = gn->nid_refs;
+		gn->nid = nid;
+		gn->nid_refs = 1;
 	}
 	lock_release(&fs->lock);
-	if (extra)
-		conn_forget(fs->conn, extra, 1);
+	conn_forget(fs->conn, drop, drop_refs);
+	return replaced;
 }
 
 struct inode *gnode_get(struct goferfs *fs, struct inode *dir, const char *name,
@@ -276,7 +287,8 @@ struct inode *gnode_get(struct goferfs *fs, struct inode *dir, const char *name,
 		lock_release(&fs->lock);
 		inode_put(fresh);
 	}
-	take_nid(gnode_of(ino), nid);
+	if (take_nid(gnode_of(ino), nid))
+		gnode_set_name(ino, dir, name);
 	return ino;
 }
 
@@ -684,6 +696,7 @@ void gnode_evict(struct inode *ino)
 	lock_release(&fs->lock);
 	hostfd_detach(gn);
 	conn_forget(fs->conn, gn->nid, gn->nid_refs);
+	conn_forget(fs->conn, gn->old_nid, gn->old_refs);
 	dircache_free(fs, gn->dc);
 	free(gn->name);
 	free(gn);

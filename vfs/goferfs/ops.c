@@ -42,11 +42,18 @@ static struct inode *lookup_kept(struct inode *dir, const char *name, size_t len
 	return gnode_get(gn->fs, dir, name, &s->attr, 0);
 }
 
-static struct inode *g_lookup(struct inode *dir, const char *name, size_t len)
+static struct inode *g_lookup(struct inode *dir, const char *component, size_t len)
 {
 	struct goferfs *fs = goferfs_of(dir);
+	char name[GOFER_NAME_MAX + 1];
 	struct gofer_attr attr;
 	uint32_t nid;
+
+	/* A component may stand in the middle of a path. */
+	if (len > GOFER_NAME_MAX)
+		return ERR_PTR(-ENAMETOOLONG);
+	memcpy(name, component, len);
+	name[len] = '\0';
 
 	if (fs->exclusive) {
 		struct inode *ino = lookup_kept(dir, name, len);

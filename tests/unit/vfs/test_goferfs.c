@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * goferfs against the real gofer binary, started as the runtime starts it: isolation, filter and
+ * all. Skipped when the binary is not built.
+ */
+#include <check.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "platform/base/bootconf.h"
+#include "platform/base/log.h"
+#include "vfs/goferfs/goferfs.h"
+#include "vfs/vfs.h"
+
+static char g_dir[64];
+static pid_t g_gofer;
+static struct goferfs_conn *g_conn;
+static struct vfs *g_vfs;
+static struct vfs_ctx g_ctx;
+static struct mnt_ns *g_ns;
+static struct mount *g_root;
+
+static void put(const char *name, const char *text)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", g_dir, name);
+	int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0644);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, text, strlen(text)), (int)strlen(text));
+	close(fd);
+}
+
+static void make_dir(const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", g_dir, name);
+	ck_assert_int_eq(mkdir(path, 0755), 0);
+}
+
+static int have_binary(char *bin, size_t size)
+{
+	char self[1024];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	self[n > 0 ? n : 0] = '\0';
+	for (int i = 0; i < 4; i++) {
+		char *slash = strrchr(self, '/');
+
+		if (slash)
+			*slash = '\0';
+	}
+	snprintf(bin, size, "%s/caisson-gofer", self);
+	return access(bin, X_OK) == 0;
+}
+
+static void start_gofer(const char *attach)
+{
+	char bin[1100];
+	struct bootconf bc;
+	int sv[2];
+
+	ck_assert(have_binary(bin, sizeof(bin)));
+	bootconf_init(&bc);
+	ck_assert_int_eq(bootconf_addf(&bc, "attach", "0\t%s\t%s", g_dir, attach), 0);
+	bootconf_add(&bc, "hide", "0\tsub/secret");
+	bootconf_add(&bc, "caps", "0x1f");
+	bootconf_add(&bc, "allow_weaker", "mountns");
+	bootconf_add(&bc, "pdeathsig", "1");
+	bootconf_add(&bc, "log_level", "warn");
+	int conf = memfd_create("conf", 0);
+
+	ck_assert_int_eq(bootconf_write(&bc, conf), 0);
+	lseek(conf, 0, SEEK_SET);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv), 0);
+	g_gofer = fork();
+	if (g_gofer == 0) {
+		int s = fcntl(sv[1], F_DUPFD, 100), c = fcntl(conf, F_DUPFD, 100);
+
+		dup2(s, 3);
+		dup2(c, 4);
+		execl(bin, "caisson-gofer", NULL);
+		_exit(127);
+	}
+	close(sv[1]);
+	close(conf);
+	bootconf_free(&bc);
+	g_conn = goferfs_connect(sv[0]);
+	ck_assert_msg(!IS_ERR(g_conn), "connect: %ld", PTR_ERR(g_conn));
+}
+
+static void mount_it(int exclusive)
+{
+	struct goferfs_boot gb = { .conn = g_conn, .attach_id = 0, .exclusive = exclusive };
+
+	g_vfs = vfs_new();
+	struct superblock *sb = g_goferfs_type.mount(g_vfs, "root", 0, "", &gb);
+
+	ck_assert_msg(!IS_ERR(sb), "mount: %ld", PTR_ERR(sb));
+	g_root = mount_new(sb, 0);
+	g_ns = mnt_ns_new(g_vfs, mount_get(g_root));
+	g_ctx.vfs = g_vfs;
+	g_ctx.cred = cred_new(0, 0, CAP_ALL_MASK);
+	g_ctx.root = g_ctx.cwd = (struct path){ g_root, g_root->root };
+	g_ctx.ns = g_ns;
+	g_ctx.umask = 022;
+}
+
+static struct file *open_at(const char *path, uint64_t flags)
+{
+	struct open_how_k how = { .flags = flags, .mode = 0666 };
+
+	return vfs_open(&g_ctx, NULL, path, &how);
+}
+
+static void check_text(const char *path, const char *want)
+{
+	char buf[256] = { 0 };
+	struct file *f = open_at(path, O_RDONLY);
+
+	ck_assert_msg(!IS_ERR(f), "%s: %ld", path, PTR_ERR(f));
+	ck_assert_int_eq(file_kread(f, buf, sizeof(buf) - 1, 0), (int)strlen(want));
+	ck_assert_str_eq(buf, want);
+	file_put(f);
+}
+
+static long stat_of(const char *path, struct linux_stat *st)
+{
+	struct path p;
+	int err = vfs_lookup(&g_ctx, NULL, path, 0, &p);
+
+	if (err)
+		return err;
+	err = vfs_getattr(p, st);
+	path_put(p);
+	return err;
+}
+
+struct names {
+	struct dir_emit de;
+	char text[4096];
+	int count;
+};
+
+static int emit_name(struct dir_emit *de, const char *name, size_t len, uint64_t next, uint64_t ino,
+		     uint8_t type)
+{
+	struct names *n = (struct names *)de;
+
+	snprintf(n->text + strlen(n->text), sizeof(n->text) - strlen(n->text), "%.*s:%d ", (int)len,
+		 name, type);
+	n->count++;
+	return 1;
+}
+
+static void list_dir(const char *path, struct names *n)
+{
+	struct file *f = open_at(path, O_RDONLY | O_DIRECTORY);
+
+	ck_assert_msg(!IS_ERR(f), "%s: %ld", path, PTR_ERR(f));
+	memset(n, 0, sizeof(*n));
+	n->de.emit = emit_name;
+	for (int before = -1; before != n->count;) {
+		before = n->count;
+		ck_assert_int_eq(file_iterate(f, &n->de), 0);
+	}
+	file_put(f);
+}
+
+static void setup_tree(void)
+{
+	strcpy(g_dir, "/tmp/goferfs.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(g_dir));
+	put("hello", "hello, world\n");
+	make_dir("sub");
+	make_dir("sub/secret");
+	put("sub/secret/key", "canary");
+	put("sub/file", "in sub");
+	make_dir("sub/deep");
+	put("sub/deep/file", "deep");
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/link", g_dir);
+	ck_assert_int_eq(symlink("sub/file", path), 0);
+	snprintf(path, sizeof(path), "%s/fifo", g_dir);
+	ck_assert_int_eq(mkfifo(path, 0644), 0);
+}
+
+static void teardown_tree(void)
+{
+	char cmd[128];
+
+	mnt_ns_put(g_ns);
+	if (g_gofer > 0) {
+		kill(g_gofer, SIGKILL);
+		waitpid(g_gofer, NULL, 0);
+	}
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", g_dir);
+	ck_assert_int_eq(system(cmd), 0);
+}
+
+START_TEST(exclusive_tree)
+{
+	struct linux_stat st;
+	struct names n;
+
+	start_gofer("ro\texclusive");
+	mount_it(1);
+	check_text("/hello", "hello, world\n");
+	check_text("/link", "in sub");
+	check_text("/sub/deep/file", "deep");
+	ck_assert_int_eq(stat_of("/sub/secret/key", &st), -ENOENT);
+	ck_assert_int_eq(stat_of("/sub/secret", &st), -ENOENT);
+	ck_assert_int_eq(stat_of("/nothing", &st), -ENOENT);
+	ck_assert_int_eq(stat_of("/fifo", &st), 0);
+	ck_assert(S_ISFIFO(st.mode));
+	list_dir("/", &n);
+	ck_assert_msg(n.count == 6, "%s", n.text);
+	list_dir("/sub", &n);
+	ck_assert_msg(n.count == 4, "%s", n.text);
+	ck_assert_ptr_null(strstr(n.text, "secret"));
+
+	/* Everything again, and more misses: not a single message. */
+	uint64_t before = goferfs_messages(g_conn);
+
+	check_text("/hello", "hello, world\n");
+	check_text("/link", "in sub");
+	check_text("/sub/deep/file", "deep");
+	list_dir("/sub", &n);
+	for (int i = 0; i < 50; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "/sub/lib%d.so", i);
+		ck_assert_int_eq(stat_of(name, &st), -ENOENT);
+	}
+	ck_assert_int_eq(stat_of("/sub/file", &st), 0);
+	ck_assert_int_eq(st.size, 6);
+	char cap[32];
+	struct path p;
+
+	ck_assert_int_eq(vfs_lookup(&g_ctx, NULL, "/hello", 0, &p), 0);
+	ck_assert_int_eq(vfs_getxattr(&g_ctx, p, "security.capability", cap, sizeof(cap)), -ENODATA);
+	path_put(p);
+	ck_assert_int_eq(goferfs_messages(g_conn) - before, 0);
+
+	ck_assert_int_eq(PTR_ERR(open_at("/hello", O_WRONLY)), -EROFS);
+	ck_assert_int_eq(PTR_ERR(open_at("/new", O_WRONLY | O_CREAT)), -EROFS);
+	teardown_tree();
+}
+END_TEST
+
+static void write_text(const char *path, uint64_t flags, const char *text)
+{
+	struct file *f = open_at(path, flags);
+	struct uio u;
+
+	ck_assert_msg(!IS_ERR(f), "%s: %ld", path, PTR_ERR(f));
+	uio_init_kernel(&u, (void *)(uintptr_t)text, strlen(text));
+	ck_assert_int_eq(file_write(f, &u, UINT64_MAX), (int)strlen(text));
+	file_put(f);
+}
+
+static void host_text(const char *name, const char *want)
+{
+	char path[256], buf[256] = { 0 };
+
+	snprintf(path, sizeof(path), "%s/%s", g_dir, name);
+	int fd = open(path, O_RDONLY);
+
+	ck_assert_msg(fd >= 0, "%s: %d", name, errno);
+	ck_assert_int_ge(read(fd, buf, sizeof(buf) - 1), 0);
+	ck_assert_str_eq(buf, want);
+	close(fd);
+}
+
+static void change_things(void)
+{
+	struct linux_stat st;
+	struct names n;
+	struct path p;
+	char buf[128];
+
+	write_text("/new", O_WRONLY | O_CREAT | O_EXCL, "first");
+	host_text("new", "first");
+	write_text("/new", O_WRONLY | O_APPEND, " second");
+	host_text("new", "first second");
+	check_text("/new", "first second");
+	ck_assert_int_eq(stat_of("/new", &st), 0);
+	ck_assert_int_eq(st.size, 12);
+	ck_assert_int_eq(st.mode & 07777, 0644);
+	write_text("/new", O_WRONLY | O_TRUNC, "x");
+	host_text("new", "x");
+
+	ck_assert_int_eq(vfs_mkdirat(&g_ctx, NULL, "/d", 0777), 0);
+	ck_assert_int_eq(vfs_mkdirat(&g_ctx, NULL, "/d", 0777), -EEXIST);
+	write_text("/d/a", O_WRONLY | O_CREAT, "aa");
+	ck_assert_int_eq(vfs_linkat(&g_ctx, NULL, "/d/a", NULL, "/d/b", 0), 0);
+	ck_assert_int_eq(stat_of("/d/b", &st), 0);
+	ck_assert_int_eq(st.nlink, 2);
+	ck_assert_int_eq(vfs_symlinkat(&g_ctx, "d/a", NULL, "/s"), 0);
+	check_text("/s", "aa");
+	ck_assert_int_eq(vfs_renameat2(&g_ctx, NULL, "/d/a", NULL, "/moved", 0), 0);
+	host_text("moved", "aa");
+	ck_assert_int_eq(stat_of("/d/a", &st), -ENOENT);
+	check_text("/moved", "aa");
+	ck_assert_int_eq(vfs_renameat2(&g_ctx, NULL, "/moved", NULL, "/new", RENAME_EXCHANGE), 0);
+	host_text("new", "aa");
+	host_text("moved", "x");
+	check_text("/new", "aa");
+	list_dir("/d", &n);
+	ck_assert_msg(n.count == 3, "%s", n.text);
+	ck_assert_int_eq(vfs_unlinkat(&g_ctx, NULL, "/d", 1), -ENOTEMPTY);
+	ck_assert_int_eq(vfs_unlinkat(&g_ctx, NULL, "/d/b", 0), 0);
+	list_dir("/d", &n);
+	ck_assert_msg(n.count == 2, "%s", n.text);
+	ck_assert_int_eq(vfs_unlinkat(&g_ctx, NULL, "/d", 1), 0);
+	ck_assert_int_eq(stat_of("/d", &st), -ENOENT);
+
+	ck_assert_int_eq(vfs_lookup(&g_ctx, NULL, "/new", 0, &p), 0);
+	ck_assert_int_eq(vfs_chmod(&g_ctx, p, 04711), 0);
+	ck_assert_int_eq(vfs_setxattr(&g_ctx, p, "user.k", "v", 1, 0), 0);
+	ck_assert_int_eq(vfs_getxattr(&g_ctx, p, "user.k", buf, sizeof(buf)), 1);
+	ck_assert_int_eq(vfs_listxattr(&g_ctx, p, buf, sizeof(buf)), 7);
+	ck_assert_str_eq(buf, "user.k");
+	ck_assert_int_eq(vfs_removexattr(&g_ctx, p, "user.k"), 0);
+	ck_assert_int_eq(vfs_chown(&g_ctx, p, 5, 6), 0);
+	ck_assert_int_eq(vfs_truncate(&g_ctx, p, 100), 0);
+	struct linux_timespec ts[2] = { { 11, 22 }, { 33, 44 } };
+
+	ck_assert_int_eq(vfs_utimens(&g_ctx, p, ts), 0);
+	path_put(p);
+	snprintf(buf, sizeof(buf), "%s/new", g_dir);
+	struct stat hs;
+
+	ck_assert_int_eq(stat(buf, &hs), 0);
+	ck_assert_int_eq(hs.st_size, 100);
+	ck_assert_int_eq(hs.st_uid, 5);
+	ck_assert_int_eq(hs.st_gid, 6);
+	ck_assert_int_eq(hs.st_mtim.tv_sec, 33);
+	ck_assert_int_eq(hs.st_atim.tv_nsec, 22);
+	ck_assert_int_eq(stat_of("/new", &st), 0);
+	ck_assert_int_eq(st.uid, 5);
+	ck_assert_int_eq(st.size, 100);
+	ck_assert_int_eq(st.mtime.sec, 33);
+
+	/* A removed file lives on while it is open. */
+	struct file *f = open_at("/moved", O_RDWR);
+
+	ck_assert(!IS_ERR(f));
+	ck_assert_int_eq(vfs_unlinkat(&g_ctx, NULL, "/moved", 0), 0);
+	ck_assert_int_eq(file_kread(f, buf, sizeof(buf), 0), 1);
+	ck_assert_int_eq(vfs_ftruncate(f, 7), 0);
+	ck_assert_int_eq(vfs_getattr(f->path, &st), 0);
+	ck_assert_int_eq(st.size, 7);
+	ck_assert_int_eq(st.nlink, 0);
+	file_put(f);
+	ck_assert_int_eq(PTR_ERR(open_at("/moved", O_RDONLY)), -ENOENT);
+
+	/* Hidden names can neither be made nor moved out of the way. */
+	ck_assert_int_eq(vfs_mkdirat(&g_ctx, NULL, "/sub/secret", 0777), -EACCES);
+	ck_assert_int_eq(vfs_renameat2(&g_ctx, NULL, "/sub", NULL, "/sub2", 0), -EBUSY);
+	ck_assert_int_eq(vfs_mknodat(&g_ctx, NULL, "/pipe", S_IFIFO | 0644, 0), 0);
+	ck_assert_int_eq(vfs_mknodat(&g_ctx, NULL, "/dev", S_IFCHR | 0644, 0x103), -EPERM);
+	ck_assert_int_eq(vfs_unlinkat(&g_ctx, NULL, "/pipe", 0), 0);
+}
+
+START_TEST(writable_exclusive)
+{
+	start_gofer("rw\texclusive");
+	mount_it(1);
+	change_things();
+	teardown_tree();
+}
+END_TEST
+
+START_TEST(writable_shared)
+{
+	start_gofer("rw\t");
+	mount_it(0);
+	change_things();
+	teardown_tree();
+}
+END_TEST
+
+/* What others do on the host shows at the next open, lookup or listing. */
+START_TEST(shared_sees_changes)
+{
+	struct linux_stat st;
+	struct names n;
+	char path[256], path2[256];
+
+	start_gofer("rw\t");
+	mount_it(0);
+	check_text("/hello", "hello, world\n");
+	put("hello", "changed");
+	check_text("/hello", "changed");
+	ck_assert_int_eq(stat_of("/later", &st), -ENOENT);
+	put("later", "l");
+	ck_assert_int_eq(stat_of("/later", &st), 0);
+	snprintf(path, sizeof(path), "%s/later", g_dir);
+	snprintf(path2, sizeof(path2), "%s/hello", g_dir);
+	ck_assert_int_eq(rename(path, path2), 0);
+	check_text("/hello", "l");
+	ck_assert_int_eq(stat_of("/later", &st), -ENOENT);
+	list_dir("/", &n);
+	ck_assert_msg(n.count == 6, "%s", n.text);
+	ck_assert_int_eq(unlink(path2), 0);
+	ck_assert_int_eq(PTR_ERR(open_at("/hello", O_RDONLY)), -ENOENT);
+	list_dir("/", &n);
+	ck_assert_msg(n.count == 5, "%s", n.text);
+	teardown_tree();
+}
+END_TEST
+
+int main(void)
+{
+	char bin[1100];
+	Suite *s = suite_create("goferfs");
+	TCase *tc = tcase_create("goferfs");
+
+	if (!have_binary(bin, sizeof(bin))) {
+		printf("skipped: %s is not built\n", bin);
+		return 0;
+	}
+	tcase_add_checked_fixture(tc, setup_tree, NULL);
+	tcase_add_test(tc, exclusive_tree);
+	tcase_add_test(tc, writable_exclusive);
+	tcase_add_test(tc, writable_shared);
+	tcase_add_test(tc, shared_sees_changes);
+	suite_add_tcase(s, tc);
+	SRunner *sr = srunner_create(s);
+
+	srunner_run_all(sr, CK_NORMAL);
+	int failed = srunner_ntests_failed(sr);
+
+	srunner_free(sr);
+	return failed != 0;
+}
