@@ -40,7 +40,7 @@ int anon_fs_init(struct vfs *vfs)
 	}
 	vfs->next_anon_ino = 1;
 	vfs->anon_sb = sb;
-	vfs->anon_mnt = mount_new(sb, MNT_F_NOEXEC | MNT_F_NOSUID | MNT_F_NODEV);
+	vfs->anon_mnt = mount_new(sb, MNT_F_NOEXEC | MNT_F_NOSUID);
 	return vfs->anon_mnt ? 0 : -ENOMEM;
 }
 

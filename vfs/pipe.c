@@ -547,6 +547,11 @@ int fifo_open(struct inode *ino, struct file *f)
 	int err, is_fifo = 1;
 	struct pipe_end *e;
 
+	if (ino->ops->open) { /* a pipe of the host (hostfd) */
+		if (fresh)
+			pipe_free(fresh);
+		return ino->ops->open(ino, f);
+	}
 	if (!fresh)
 		return -ENOMEM;
 	e = pipe_end_new(NULL);

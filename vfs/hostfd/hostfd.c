@@ -25,11 +25,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "platform/base/waitq.h"
-
-/* platform/host: wakes q with the ready events of fd until hostfd_watch_del. */
-int hostfd_watch_add(int fd, struct waitq *q, uint32_t events) __attribute__((weak));
-void hostfd_watch_del(int fd, struct waitq *q) __attribute__((weak));
+#include "platform/host/event.h"
 
 #define BOUNCE_SIZE (64u << 10)
 #define TTY_CHUNK 256u /* POLLOUT of a terminal promises this much */
