@@ -525,6 +525,12 @@ char *path_name(struct vfs *vfs, struct path p, struct path root, char *buf, siz
 	if (size < 2)
 		return ERR_PTR(-ENAMETOOLONG);
 	rwlock_read(&vfs->tree_lock);
+	if (p.mnt == vfs->anon_mnt) {
+		/* "pipe:[7]": a label rather than a path. */
+		ok = prepend(&at, buf, p.dentry->name, p.dentry->name_len + 1u);
+		rwlock_release(&vfs->tree_lock);
+		return ok ? at : ERR_PTR(-ENAMETOOLONG);
+	}
 	unlinked = (p.dentry->flags & DENTRY_UNLINKED) != 0;
 	ok = prepend(&at, buf, "", 1);
 	if (unlinked)
@@ -539,7 +545,7 @@ char *path_name(struct vfs *vfs, struct path p, struct path root, char *buf, siz
 			}
 			/* The top of a tree that is not root's: a namespace's own root still
 			 * reads as an absolute name when the caller has no root (NULL). */
-			reachable = !root.mnt;
+			reachable = !root.mnt || p.mnt == vfs->shmem_mnt;
 			break;
 		}
 		ok = prepend(&at, buf, p.dentry->name, p.dentry->name_len) &&

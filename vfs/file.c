@@ -5,6 +5,7 @@
  */
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <string.h>
 #include <sys/inotify.h>

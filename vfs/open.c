@@ -207,6 +207,7 @@ struct file *file_open_dentry(const struct vfs_ctx *ctx, struct path p, uint32_t
 	f = file_alloc(p, ino, flags, open_fmode(flags), ctx->cred);
 	if (!f)
 		return ERR_PTR(-ENOMEM);
+	f->flags |= flags & O_NOCTTY; /* terminals ask for it while they are opened */
 	if ((f->mode & FMODE_WRITE || flags & O_TRUNC) && S_ISREG(ino->mode))
 		r = writer_begin(f);
 	if (!r) {
@@ -222,6 +223,7 @@ struct file *file_open_dentry(const struct vfs_ctx *ctx, struct path p, uint32_t
 		file_free(f);
 		return ERR_PTR(r);
 	}
+	f->flags &= ~(uint32_t)O_NOCTTY;
 	if (!(f->mode & FMODE_WRITE))
 		writer_end(f); /* O_RDONLY|O_TRUNC */
 	if (notify_active(ctx->vfs))
@@ -305,12 +307,10 @@ static struct file *open_create(const struct vfs_ctx *ctx, const struct path *st
 			break;
 		if (w.last_type != LAST_NORM || w.trailing) {
 			/* "dir/." and "dir/": an existing directory can not be created. */
-			r = -EISDIR;
+			r = w.last_type != LAST_NORM && (flags & O_EXCL) ? -EEXIST : -EISDIR;
 			break;
 		}
 		r = walk_last(&w);
-		if (r == -ENOENT && w.next.mnt == NULL)
-			r = -ENOENT;
 		if (r == -ENOENT) {
 			/* Negative: from here the parent's lock decides who creates it. */
 			walk_unlazy(&w);

@@ -31,6 +31,7 @@ struct vfs *vfs_new(void)
 		lock_init(&vfs->append_locks[i], RANK_FILE_APPEND);
 	list_init(&vfs->lru);
 	list_init(&vfs->namespaces);
+	list_init(&vfs->late_dead);
 	list_init(&vfs->flock_ctxs);
 	list_init(&vfs->flock_waits);
 	vfs->next_mnt_id = 1;

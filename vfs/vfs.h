@@ -179,6 +179,8 @@ struct mount {
 	uint32_t expiry_mark;	    /* [tree] MNT_EXPIRE saw it unused */
 	struct list_head scratch;   /* [tree] lists of one operation */
 	struct mount *copy;	    /* [tree] of one operation: the clone */
+	struct mount *dest;	    /* [tree] of one operation: where the clone goes */
+	uint32_t seen;		    /* [tree] of one operation */
 };
 #define MNT_F_RDONLY 1u
 #define MNT_F_NOSUID 2u
@@ -511,16 +513,17 @@ struct flock_req {
 	int16_t type;	/* F_RDLCK, F_WRLCK, F_UNLCK */
 	int64_t start;	/* absolute */
 	int64_t end;	/* inclusive; INT64_MAX to the end */
-	uint64_t owner; /* POSIX: the fd table's identity; OFD and flock: the file's */
+	uint64_t owner; /* POSIX: the fd table's identity; OFD and flock: (uintptr_t) of the file */
 	int32_t pid;	/* shown by F_GETLK; -1 for OFD */
 	uint32_t kind;	/* 0 POSIX, 1 OFD, 2 flock */
+	struct flock_wait *wait; /* flock.c's, between flock_will_wait and flock_waited */
 };
 /* Tries once: 0, -EAGAIN when it conflicts (then *q is the queue to wait on), -ENOLCK, -EDEADLK
  * (POSIX cycles are found through flock_will_wait). */
 int flock_set(struct file *f, const struct flock_req *rq, struct waitq **q);
 int flock_test(struct file *f, struct flock_req *rq); /* F_GETLK: rq->type = F_UNLCK if free */
-int flock_will_wait(struct file *f, const struct flock_req *rq); /* registers; -EDEADLK */
-void flock_waited(const struct flock_req *rq);
+int flock_will_wait(struct file *f, struct flock_req *rq); /* registers; -EDEADLK, -ENOMEM */
+void flock_waited(struct flock_req *rq);
 void flock_show_all(struct vfs *vfs, struct strbuf *sb); /* /proc/locks */
 
 /* ------------------------------------------------------------------ notification (notify.c) */

@@ -26,6 +26,7 @@ struct vfs {
 	uint64_t rename_seq;	 /* bumped by each move of a dentry or mount */
 	int next_mnt_id, next_peer_group;
 	struct list_head namespaces;
+	struct list_head late_dead; /* mounts a failed copy left; freed by who drops tree_lock */
 	/* [notify_lock] */
 	struct lock notify_lock;
 	uint32_t watch_count;	 /* [a] so that an unwatched system pays one load */
