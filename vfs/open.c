@@ -473,6 +473,7 @@ void file_put(struct file *f)
 	if (notify_active(vfs) && !(f->mode & FMODE_PATH))
 		notify_dentry(f->path.dentry,
 			      f->mode & FMODE_WRITE ? IN_CLOSE_WRITE : IN_CLOSE_NOWRITE);
+	epoll_file_gone(f);
 	if (f->inode->flock)
 		flock_file_closed(f);
 	if (f->ops && f->ops->release)
