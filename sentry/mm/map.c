@@ -16,6 +16,7 @@
 #include <sys/sysinfo.h>
 
 #include "sentry/mm/mm_priv.h"
+#include "vfs/tmpfs/tmpfs.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -31,10 +32,6 @@
 	 MAP_DENYWRITE | MAP_EXECUTABLE | MAP_LOCKED | MAP_NORESERVE | MAP_POPULATE |            \
 	 MAP_NONBLOCK | MAP_STACK | MAP_HUGETLB | MAP_FIXED_NOREPLACE | MAP_UNINITIALIZED |      \
 	 (0x3f << MAP_HUGE_SHIFT))
-
-/* tmpfs: an unlinked file of `size` bytes for MAP_SHARED|MAP_ANONYMOUS and SysV shm. */
-struct file *shmem_file_new(struct vfs *vfs, const char *name, uint64_t size,
-			    const struct cred *cred) __attribute__((weak));
 
 static uint64_t g_host_ram_pages;
 
@@ -384,7 +381,10 @@ static int commit_map(struct map_request *rq, const struct extent_list *el)
 		    el && el->anon && !rq->name ? NULL : rq->file, rq->off, rq->name);
 	if (!v)
 		return -ENOMEM;
-	err = vma_split_at(mm, rq->addr);
+	/* The vma counts as a writable mapping now: a seal set since check_file() is seen here. */
+	err = vma_counts_writable(v) && (v->file->inode->seals & F_SEAL_WRITE) ? -EPERM : 0;
+	if (!err)
+		err = vma_split_at(mm, rq->addr);
 	if (!err)
 		err = vma_split_at(mm, end);
 	if (!err)
@@ -503,8 +503,6 @@ static int64_t map_request(struct map_request *rq)
 	if (r)
 		return r;
 	if (!rq->file && (rq->vma_flags & VMA_SHARED)) {
-		if (!shmem_file_new)
-			return -ENOMEM;
 		shmem = shmem_file_new(rq->mm->k->vfs, "dev/zero", rq->len,
 				       rq->t ? task_cred(rq->t) : NULL);
 		if (IS_ERR(shmem))
@@ -518,7 +516,7 @@ static int64_t map_request(struct map_request *rq)
 		if (r)
 			return r;
 		/* A shared mapping of /dev/zero is shared anonymous memory. */
-		if ((rq->vma_flags & VMA_SHARED) && shmem_file_new &&
+		if ((rq->vma_flags & VMA_SHARED) &&
 		    rq->file->ops->map_extent(rq->file, rq->off, rq->len, rq->prot, rq->flags, &e) ==
 			    -ENODATA) {
 			shmem = shmem_file_new(rq->mm->k->vfs, "dev/zero", rq->len,

@@ -42,6 +42,11 @@ void mm_unlock(struct mm *mm);
 /* A vma outside any tree; takes its own reference on file and copy of name. NULL: no memory. */
 struct vma *vma_new(uint64_t start, uint64_t end, uint32_t prot, uint32_t max_prot, uint32_t flags,
 		    struct file *file, uint64_t off, const char *name);
+/* Does it keep F_SEAL_WRITE from being set on its file? */
+static inline int vma_counts_writable(const struct vma *v)
+{
+	return v->file && (v->flags & VMA_SHARED) && (v->max_prot & PROT_WRITE);
+}
 struct vma *vma_dup(const struct vma *v);
 void vma_free(struct vma *v);
 /* Index of the first vma that ends above addr (vma_count when none). */

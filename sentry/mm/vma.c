@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "sentry/mm/mm_priv.h"
+#include "vfs/tmpfs/tmpfs.h"
 
 struct vma *vma_new(uint64_t start, uint64_t end, uint32_t prot, uint32_t max_prot, uint32_t flags,
 		    struct file *file, uint64_t off, const char *name)
@@ -30,6 +31,8 @@ struct vma *vma_new(uint64_t start, uint64_t end, uint32_t prot, uint32_t max_pr
 	v->flags = flags;
 	v->file = file ? file_get(file) : NULL;
 	v->off = off;
+	if (vma_counts_writable(v))
+		tmpfs_writable_mapping(v->file, 1);
 	return v;
 }
 
@@ -45,6 +48,8 @@ struct vma *vma_dup(const struct vma *v)
 
 void vma_free(struct vma *v)
 {
+	if (vma_counts_writable(v))
+		tmpfs_writable_mapping(v->file, -1);
 	if (v->file)
 		file_put(v->file);
 	free(v->name);

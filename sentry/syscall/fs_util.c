@@ -7,9 +7,11 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "platform/base/ktimer.h"
 #include "sentry/fd/fdtable.h"
 #include "sentry/mm/mm.h"
 #include "sentry/signal/signal.h"
+#include "sentry/socket/socket.h"
 #include "vfs/pipe.h"
 
 static int begin_common(struct task *t, struct at_path *ap, int dirfd, uint64_t upath,
@@ -104,9 +106,22 @@ long write_error(struct task *t, long err)
 
 int wait_or_eagain(struct task *t, struct file *f, uint32_t events)
 {
+	uint64_t deadline = NO_DEADLINE, timeout = 0;
+	struct socket *s;
+	int err;
+
 	if (__atomic_load_n(&f->flags, __ATOMIC_RELAXED) & O_NONBLOCK)
 		return -EAGAIN;
-	return task_wait_file(t, f, events, NO_DEADLINE);
+	s = f->mode & FMODE_STREAM ? file_socket(f) : NULL;
+	if (s)
+		timeout = events & POLLIN ? s->rcv_timeout_ns : s->snd_timeout_ns;
+	if (timeout)
+		deadline = mono_now_ns() + timeout;
+	err = task_wait_file(t, f, events, deadline);
+	/* SO_RCVTIMEO: EAGAIN at the end, and EINTR rather than a restart. */
+	if (err == -ETIMEDOUT)
+		return -EAGAIN;
+	return err == -ERESTARTSYS && timeout ? -EINTR : err;
 }
 
 long file_read_blocking(struct task *t, struct file *f, struct uio *u, const int64_t *pos,

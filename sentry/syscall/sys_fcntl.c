@@ -15,6 +15,7 @@
 #include "sentry/mm/mm.h"
 #include "sentry/syscall/fs_util.h"
 #include "vfs/pipe.h"
+#include "vfs/tmpfs/tmpfs.h"
 
 /* From <linux/fcntl.h>, which can not be included beside the C library's. */
 #define F_SPECIFIC_BASE 1024
@@ -292,72 +293,6 @@ static long owner_command(struct task *t, struct file *f, int cmd, uint64_t arg)
 	}
 }
 
-/* ---- seals ---- */
-
-#define SEALS_KNOWN (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_FUTURE_WRITE | 0x20u)
-#define TMPFS_MAGIC_NR 0x01021994
-
-/* Is ino mapped shared and writable anywhere? Collects the address spaces first: mm locks rank
- * before tasks_lock. */
-static int mapped_writable(struct kernel *k, const struct inode *ino)
-{
-	struct mm **mms;
-	struct thread_group *tg;
-	size_t count = 0, cap;
-	int found = 0;
-
-	lock_acquire(&k->tasks_lock);
-	cap = k->task_count + 16;
-	mms = calloc(cap, sizeof(*mms));
-	list_for_each(tg, &k->groups, node) {
-		struct task *t;
-
-		list_for_each(t, &tg->tasks, tg_node) {
-			if (mms && t->mm && count < cap && (!count || mms[count - 1] != t->mm))
-				mms[count++] = mm_get(t->mm);
-		}
-	}
-	lock_release(&k->tasks_lock);
-	for (size_t i = 0; i < count; i++) {
-		lock_acquire(&mms[i]->lock);
-		for (size_t j = 0; j < mms[i]->vma_count; j++) {
-			const struct vma *v = mms[i]->vmas[j];
-
-			if ((v->flags & VMA_SHARED) && (v->max_prot & PROT_WRITE) && v->file &&
-			    v->file->inode == ino)
-				found = 1;
-		}
-		lock_release(&mms[i]->lock);
-		mm_put(mms[i]);
-	}
-	free(mms);
-	return found || !mms;
-}
-
-static long add_seals(struct task *t, struct file *f, uint32_t seals)
-{
-	struct inode *ino = f->inode;
-	long err = 0;
-
-	if (!(f->mode & FMODE_WRITE))
-		return -EPERM;
-	if (seals & ~SEALS_KNOWN)
-		return -EINVAL;
-	if (!S_ISREG(ino->mode) || ino->sb->magic != TMPFS_MAGIC_NR)
-		return -EINVAL;
-	if ((seals & F_SEAL_WRITE) && !(ino->seals & F_SEAL_WRITE) && mapped_writable(t->k, ino))
-		return -EBUSY;
-	lock_acquire(&ino->lock);
-	if (ino->seals & F_SEAL_SEAL)
-		err = -EPERM;
-	else if ((seals & 0x20u) && (ino->mode & 0111)) /* F_SEAL_EXEC also freezes writing */
-		seals |= F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
-	if (!err)
-		ino->seals |= seals;
-	lock_release(&ino->lock);
-	return err;
-}
-
 static long dup_min(struct task *t, struct file *f, uint64_t min, uint32_t flags)
 {
 	int fd;
@@ -486,12 +421,10 @@ SYSCALL_HANDLER(fcntl)
 		r = pipe_get_size(f);
 		break;
 	case F_ADD_SEALS:
-		r = arg >> 32 ? -EINVAL : add_seals(t, f, (uint32_t)arg);
+		r = arg >> 32 ? -EINVAL : tmpfs_add_seals(f, (uint32_t)arg);
 		break;
 	case F_GET_SEALS:
-		r = S_ISREG(f->inode->mode) && f->inode->sb->magic == TMPFS_MAGIC_NR ?
-			    (long)f->inode->seals :
-			    -EINVAL;
+		r = tmpfs_get_seals(f);
 		break;
 	case F_GET_RW_HINT:
 	case F_SET_RW_HINT:

@@ -4,16 +4,14 @@
  * processes' memory are sys_vm.c, NUMA policy sys_numa.c.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <linux/memfd.h>
 #include <linux/mman.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "platform/base/log.h"
 #include "sentry/fd/fdtable.h"
 #include "sentry/mm/mm.h"
 #include "sentry/syscall/fs_util.h"
+#include "vfs/tmpfs/tmpfs.h"
 
 #define PAGE_OFF(v) ((v) & (GUEST_PAGE_SIZE - 1))
 
@@ -175,53 +173,22 @@ SYSCALL_HANDLER(remap_file_pages)
 
 /* ---- memory files ---- */
 
-/* tmpfs: an unlinked file; seals start as 0 with allow_sealing, F_SEAL_SEAL without. */
-struct file *shmem_file_new(struct vfs *vfs, const char *name, uint64_t size,
-			    const struct cred *cred) __attribute__((weak));
-
-#define MFD_NAME_MAX (255 - 6) /* what is left of a name behind "memfd:" */
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8u
-#endif
-#ifndef MFD_EXEC
-#define MFD_EXEC 16u
-#endif
-#define F_SEAL_EXEC_BIT 0x20u
+#define MFD_NAME_MAX 249 /* what NAME_MAX leaves behind "memfd:" */
 
 SYSCALL_HANDLER(memfd_create)
 {
 	uint32_t flags = (uint32_t)a->a[1];
-	char name[6 + MFD_NAME_MAX + 2] = "memfd:";
+	char name[MFD_NAME_MAX + 1];
 	struct file *f;
 	ssize_t len;
-	int fd;
+	int fd, err;
 
-	if (flags & MFD_HUGETLB) {
-		if (flags & ~(MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB | MFD_EXEC |
-			      MFD_NOEXEC_SEAL | (0x3fu << 26)))
-			return -EINVAL;
-		return -ENOSYS; /* no huge page filesystem */
-	}
-	if (flags & ~(MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC | MFD_NOEXEC_SEAL))
-		return -EINVAL;
-	if ((flags & MFD_EXEC) && (flags & MFD_NOEXEC_SEAL))
-		return -EINVAL;
-	len = copy_string_from_user(t, name + 6, MFD_NAME_MAX + 1, a->a[0]);
+	len = copy_string_from_user(t, name, sizeof(name), a->a[0]);
 	if (len < 0)
 		return len == -ENAMETOOLONG ? -EINVAL : len;
-	if (!shmem_file_new)
-		return -ENOSYS;
-	f = shmem_file_new(t->k->vfs, name, 0, task_cred(t));
-	if (IS_ERR(f))
-		return PTR_ERR(f);
-	lock_acquire(&f->inode->lock);
-	f->inode->seals = flags & (MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL) ? 0 : F_SEAL_SEAL;
-	if (flags & MFD_NOEXEC_SEAL) {
-		f->inode->mode &= ~0111u;
-		f->inode->seals |= F_SEAL_EXEC_BIT;
-	}
-	lock_release(&f->inode->lock);
-	f->flags |= LINUX_O_LARGEFILE;
+	err = tmpfs_memfd_create(t->k->vfs, name, flags, task_cred(t), &f);
+	if (err)
+		return err;
 	fd = fd_install(t, f, 0, flags & MFD_CLOEXEC ? O_CLOEXEC : 0);
 	if (fd < 0)
 		file_put(f);
