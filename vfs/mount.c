@@ -107,8 +107,7 @@ void mnt_link(struct vfs *vfs, struct mount *parent, struct dentry *at, struct m
 	vfs->rename_seq++;
 }
 
-/* Out of its place only; returns the reference on the mountpoint. */
-static struct dentry *take_off(struct vfs *vfs, struct mount *m)
+struct dentry *mnt_take_off(struct vfs *vfs, struct mount *m)
 {
 	struct mount **b = bucket(vfs, m->parent, m->mountpoint);
 	struct dentry *at = m->mountpoint;
@@ -136,7 +135,7 @@ static void leave_ns(struct mount *m)
 void mnt_unlink(struct vfs *vfs, struct mount *m, struct list_head *dead)
 {
 	if (m->parent)
-		take_off(vfs, m); /* mountpoint keeps the reference until mnt_free_dead */
+		mnt_take_off(vfs, m); /* mountpoint keeps the reference until mnt_free_dead */
 	leave_ns(m);
 	list_del(&m->scratch);
 	list_add_tail(&m->scratch, dead);

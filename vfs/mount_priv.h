@@ -33,6 +33,8 @@ enum clone_how {
 void mnt_link(struct vfs *vfs, struct mount *parent, struct dentry *at, struct mount *m);
 /* Takes m off its place and out of its namespace; its tree reference goes to dead. Held. */
 void mnt_unlink(struct vfs *vfs, struct mount *m, struct list_head *dead);
+/* Off its place only, to be linked elsewhere; returns the reference on the mountpoint. Held. */
+struct dentry *mnt_take_off(struct vfs *vfs, struct mount *m);
 /* Drops what mnt_unlink collected. Not held. */
 void mnt_free_dead(struct list_head *dead);
 /* The next mount of top's subtree in preorder, NULL at the end. Held, reading is enough. */

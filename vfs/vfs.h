@@ -463,6 +463,8 @@ int mount_attach(struct vfs *vfs, struct mount *m, struct path at); /* consumes 
 int vfs_mount(const struct vfs_ctx *ctx, const char *source, const char *target, const char *type,
 	      uint64_t flags, const char *data);
 int vfs_umount(const struct vfs_ctx *ctx, const char *target, int flags);
+/* Moves the mounts; the caller then moves each task whose root or cwd was ctx->root to the path
+ * that new_root named before the call. */
 int vfs_pivot_root(const struct vfs_ctx *ctx, const char *new_root, const char *put_old);
 /* One line per mount: kind 0 /proc/mounts, 1 mountinfo, 2 mountstats. */
 void mnt_ns_show(struct mnt_ns *ns, struct path root, int kind, struct strbuf *sb);
