@@ -82,10 +82,12 @@ static int set_attr(int fd, unsigned int flags, uint64_t set)
 	return (int)syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | flags, &a, sizeof(a));
 }
 
-/* Puts a clone of the tree behind *fd at ID in the new root, and *fd there. */
-static int graft(int root, uint32_t id, int *fd, uint32_t flags)
+/*
+ * Replaces *fd by a detached clone of the tree behind it. All are cloned before the new root is
+ * mounted anywhere, or it would show in a clone of "/".
+ */
+static int clone_tree(int *fd, uint32_t flags)
 {
-	char name[16];
 	int tree = (int)syscall(SYS_open_tree, *fd, "",
 				OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
 
@@ -100,22 +102,27 @@ static int graft(int root, uint32_t id, int *fd, uint32_t flags)
 		close(tree);
 		return err;
 	}
+	close(*fd);
+	*fd = tree;
+	return 0;
+}
+
+/* Mounts a detached tree at ID in the new root. */
+static int graft(int root, uint32_t id, int tree, uint32_t flags)
+{
+	char name[16];
+
 	snprintf(name, sizeof(name), "%u", id);
-	int point = flags & ATTACH_FILE ? openat(root, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0400) :
-					  mkdirat(root, name, 0500);
+	int point = flags & ATTACH_FILE ?
+			    openat(root, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0400) :
+			    mkdirat(root, name, 0500);
 	int err = 0;
 
 	if (point < 0 || syscall(SYS_move_mount, tree, "", root, name, 4) < 0)
 		err = stage("placing an attach point");
 	if (point >= 0 && (flags & ATTACH_FILE))
 		close(point);
-	if (err) {
-		close(tree);
-		return err;
-	}
-	close(*fd);
-	*fd = tree;
-	return 0;
+	return err;
 }
 
 /* Makes `root` our root and lets go of everything else. */
@@ -146,12 +153,16 @@ static int enter(int root)
 
 int isolate_pivot(int *roots, const uint32_t *flags, const uint32_t *ids, size_t count)
 {
-	int root = new_root(), err = root < 0 ? root : 0;
+	int err = 0;
 
-	if (err)
-		return err;
 	for (size_t i = 0; i < count && !err; i++)
-		err = graft(root, ids[i], &roots[i], flags[i]);
+		err = clone_tree(&roots[i], flags[i]);
+	int root = err ? err : new_root();
+
+	if (root < 0)
+		return root;
+	for (size_t i = 0; i < count && !err; i++)
+		err = graft(root, ids[i], roots[i], flags[i]);
 	if (!err)
 		err = enter(root);
 	close(root);
