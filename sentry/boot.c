@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Boot, in one ladder: isolation, memory, platform, filesystems, the first task, lockdown. Up to
+ * the platform's start this is the process's only thread; after the lockdown no file, socket or
+ * program can be opened any more. Then the first task gets its thread, and this one serves the
+ * runtime.
+ */
+#include "sentry/boot.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "platform/base/log.h"
+#include "platform/base/thread.h"
+#include "platform/host/memfile.h"
+#include "sentry/isolate.h"
+#include "sentry/loader/loader.h"
+#include "sentry/task/task_priv.h"
+
+#define RELEASE_DEFAULT "6.12.0"
+
+/* Other parts' starts; a part that is not linked is not there. */
+int socket_layer_start(struct kernel *k) __attribute__((weak));
+int ipc_start(struct kernel *k) __attribute__((weak));
+void proc_source_start(struct kernel *k) __attribute__((weak));
+void tty_hooks_start(struct kernel *k) __attribute__((weak));
+int timekeeper_start(struct kernel *k) __attribute__((weak));
+
+static uint64_t conf_u64(struct kernel *k, const char *key, uint64_t dflt)
+{
+	uint64_t v;
+
+	if (bootconf_get_u64(k->conf, key, dflt, &v))
+		boot_fail(k, BOOT_EXIT_SETUP, "configuration: %s=%s is not a number", key,
+			  bootconf_get(k->conf, key));
+	return v;
+}
+
+static uint32_t host_cpus(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
+
+static void read_settings(struct kernel *k)
+{
+	const char *release = bootconf_get(k->conf, "release");
+
+	k->control_fd = (int)(int64_t)conf_u64(k, "control_fd", UINT64_MAX);
+	k->cpu_count = (uint32_t)conf_u64(k, "cpus", host_cpus());
+	if (k->cpu_count == 0 || k->cpu_count > 1024)
+		k->cpu_count = host_cpus();
+	k->memory_limit = conf_u64(k, "memory", 0);
+	k->pids_limit = (uint32_t)conf_u64(k, "pids", 0);
+	k->strace = conf_u64(k, "strace", 0) != 0;
+	k->boot_mono_ns = mono_now_ns();
+	snprintf(k->release, sizeof(k->release), "%s", release ? release : RELEASE_DEFAULT);
+}
+
+static void start_platform(struct kernel *k)
+{
+	struct platform_options opt = {
+		.name = bootconf_get(k->conf, "platform"),
+		.memory_limit = k->memory_limit,
+	};
+	int err = memfile_start();
+
+	if (err)
+		boot_fail(k, BOOT_EXIT_SETUP, "no memory file: %s", strerror(-err));
+	err = platform_start(&opt, &k->platform);
+	if (err)
+		boot_fail(k, BOOT_EXIT_SETUP, "the platform can not start: %s", strerror(-err));
+}
+
+static void start_parts(struct kernel *k)
+{
+	int err = 0;
+
+	if (tty_hooks_start)
+		tty_hooks_start(k);
+	if (proc_source_start)
+		proc_source_start(k);
+	if (timekeeper_start)
+		err = timekeeper_start(k);
+	if (!err && ipc_start)
+		err = ipc_start(k);
+	if (!err && socket_layer_start)
+		err = socket_layer_start(k);
+	if (!err)
+		err = vdso_start(k);
+	if (err)
+		boot_fail(k, BOOT_EXIT_SETUP, "boot: %s", strerror(-err));
+}
+
+int kernel_boot(const struct bootconf *conf)
+{
+	struct kernel *k = calloc(1, sizeof(*k));
+	const char *host = bootconf_get(conf, "hostname"), *dom = bootconf_get(conf, "domainname");
+	struct task *init;
+	int err;
+
+	if (!k)
+		return -ENOMEM;
+	g_kernel = k;
+	k->conf = conf;
+	k->control_fd = -1;
+	list_init(&k->groups);
+	lock_init(&k->tasks_lock, RANK_TASKS);
+	read_settings(k);
+	kernel_start_clocks(k);
+	err = sentry_isolate(conf);
+	if (err)
+		boot_fail(k, BOOT_EXIT_SETUP, "the sentry can not isolate itself: %s", strerror(-err));
+	start_platform(k);
+	k->vfs = vfs_new();
+	k->init_uts_ns = uts_new(host ? host : "caisson", dom ? dom : "(none)");
+	k->init_pid_ns = pid_ns_new(NULL);
+	if (!k->vfs || !k->init_uts_ns || IS_ERR(k->init_pid_ns))
+		boot_fail(k, BOOT_EXIT_SETUP, "out of memory");
+	start_parts(k);
+	boot_mounts(k);
+	init = boot_init_task(k);
+	err = sentry_lockdown();
+	if (err)
+		boot_fail(k, BOOT_EXIT_SETUP, "the sentry's syscall filter: %s", strerror(-err));
+	kernel_arm_timeout(k, conf_u64(k, "timeout_ms", 0));
+	err = console_run();
+	if (!err)
+		err = thread_start("task-1", boot_init_main, init);
+	if (err)
+		boot_fail(k, BOOT_EXIT_SETUP, "no thread for the first task: %s", strerror(-err));
+	control_run(k);
+	return 0;
+}
