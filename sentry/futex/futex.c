@@ -204,11 +204,11 @@ static long restart_wait(struct task *t, struct restart_block *rb)
 {
 	struct futex_timeout to = { .clock = rb->clock, .ns = rb->deadline_ns };
 
-	return futex_wait(t, rb->arg[0], (uint32_t)rb->arg[1], (uint32_t)rb->arg[2],
+	return futex_do_wait(t, rb->arg[0], (uint32_t)rb->arg[1], (uint32_t)rb->arg[2],
 			  (uint32_t)rb->arg[3], &to);
 }
 
-long futex_wait(struct task *t, uint64_t addr, uint32_t flags, uint32_t val, uint32_t bitset,
+long futex_do_wait(struct task *t, uint64_t addr, uint32_t flags, uint32_t val, uint32_t bitset,
 		const struct futex_timeout *to)
 {
 	struct futex_bucket *b;
@@ -268,7 +268,7 @@ static int wake_locked(struct futex_bucket *b, const struct futex_key *key, int 
 	return woken;
 }
 
-long futex_wake(struct task *t, uint64_t addr, uint32_t flags, int count, uint32_t bitset)
+long futex_do_wake(struct task *t, uint64_t addr, uint32_t flags, int count, uint32_t bitset)
 {
 	struct wake_batch wb = { .count = 0 };
 	struct futex_bucket *b;
@@ -290,7 +290,7 @@ long futex_wake(struct task *t, uint64_t addr, uint32_t flags, int count, uint32
 
 int futex_wake_user(struct task *t, uint64_t addr, int count)
 {
-	return (int)futex_wake(t, addr, FUTEX_F_SHARED, count, FUTEX_BITSET_MATCH_ANY);
+	return (int)futex_do_wake(t, addr, FUTEX_F_SHARED, count, FUTEX_BITSET_MATCH_ANY);
 }
 
 static void requeue_one(struct futex_q *q, struct futex_bucket *to, const struct futex_key *key)

@@ -36,10 +36,10 @@ struct futex_timeout {
 int futex_key_get(struct task *t, uint64_t addr, uint32_t flags, struct futex_key *key);
 
 /* 0, -EAGAIN (another value), -ETIMEDOUT, -ERESTARTSYS, -ERESTART_RESTARTBLOCK, -EFAULT, -EINVAL. */
-long futex_wait(struct task *t, uint64_t addr, uint32_t flags, uint32_t val, uint32_t bitset,
+long futex_do_wait(struct task *t, uint64_t addr, uint32_t flags, uint32_t val, uint32_t bitset,
 		const struct futex_timeout *to);
 /* How many were woken. */
-long futex_wake(struct task *t, uint64_t addr, uint32_t flags, int count, uint32_t bitset);
+long futex_do_wake(struct task *t, uint64_t addr, uint32_t flags, int count, uint32_t bitset);
 /* cmp: NULL, or the value *addr1 must have (-EAGAIN). Woken and requeued. */
 long futex_requeue(struct task *t, uint64_t addr1, uint32_t flags1, uint64_t addr2, uint32_t flags2,
 		   int nr_wake, int nr_requeue, const uint32_t *cmp);

@@ -25,7 +25,7 @@ static int one_died(struct task *t, uint64_t addr, int is_pi, int is_pending)
 	for (;;) {
 		/* Died between unlocking the word and waking: the waiter must not sleep on. */
 		if (is_pending && !is_pi && !val) {
-			futex_wake(t, addr, FUTEX_F_SHARED, 1, FUTEX_BITSET_MATCH_ANY);
+			futex_do_wake(t, addr, FUTEX_F_SHARED, 1, FUTEX_BITSET_MATCH_ANY);
 			return 0;
 		}
 		if ((val & FUTEX_TID_MASK) != tid)
@@ -38,7 +38,7 @@ static int one_died(struct task *t, uint64_t addr, int is_pi, int is_pending)
 		val = seen;
 	}
 	if (!is_pi && (val & FUTEX_WAITERS))
-		futex_wake(t, addr, FUTEX_F_SHARED, 1, FUTEX_BITSET_MATCH_ANY);
+		futex_do_wake(t, addr, FUTEX_F_SHARED, 1, FUTEX_BITSET_MATCH_ANY);
 	return 0;
 }
 

@@ -55,13 +55,13 @@ SYSCALL_HANDLER(futex)
 		return -ENOSYS;
 	switch (cmd) {
 	case FUTEX_WAIT:
-		return futex_wait(t, addr, flags, val, FUTEX_BITSET_MATCH_ANY, &to);
+		return futex_do_wait(t, addr, flags, val, FUTEX_BITSET_MATCH_ANY, &to);
 	case FUTEX_WAIT_BITSET:
-		return futex_wait(t, addr, flags, val, val3, &to);
+		return futex_do_wait(t, addr, flags, val, val3, &to);
 	case FUTEX_WAKE:
-		return futex_wake(t, addr, flags, (int)val, FUTEX_BITSET_MATCH_ANY);
+		return futex_do_wake(t, addr, flags, (int)val, FUTEX_BITSET_MATCH_ANY);
 	case FUTEX_WAKE_BITSET:
-		return futex_wake(t, addr, flags, (int)val, val3);
+		return futex_do_wake(t, addr, flags, (int)val, val3);
 	case FUTEX_REQUEUE:
 		return futex_requeue(t, addr, flags, addr2, flags, (int)val, count2, NULL);
 	case FUTEX_CMP_REQUEUE:
@@ -137,7 +137,7 @@ SYSCALL_HANDLER(futex_wake)
 
 		return futex_key_get(t, a->a[0], flags, &key);
 	}
-	return futex_wake(t, a->a[0], flags, nr, (uint32_t)a->a[1]);
+	return futex_do_wake(t, a->a[0], flags, nr, (uint32_t)a->a[1]);
 }
 
 SYSCALL_HANDLER(futex_wait)
@@ -153,7 +153,7 @@ SYSCALL_HANDLER(futex_wait)
 	err = timeout2(t, a->a[4], (int)a->a[5], &to);
 	if (err)
 		return err;
-	return futex_wait(t, a->a[0], flags, (uint32_t)a->a[1], (uint32_t)a->a[2], &to);
+	return futex_do_wait(t, a->a[0], flags, (uint32_t)a->a[1], (uint32_t)a->a[2], &to);
 }
 
 struct linux_futex_waitv {
