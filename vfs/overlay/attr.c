@@ -61,14 +61,11 @@ ssize_t ovl_getxattr(struct inode *ino, const char *name, void *buf, size_t size
 {
 	struct inode *layer = xattr_layer(ino);
 
-	if (!layer)
-		return -ENODATA;
-	if (!layer->ops->getxattr)
-		return -EOPNOTSUPP;
-	ssize_t n = layer->ops->getxattr(layer, name, buf, size);
+	ssize_t n = layer && layer->ops->getxattr ? layer->ops->getxattr(layer, name, buf, size)
+						  : -EOPNOTSUPP;
 
-	/* A lower that has none is still a file that may get some. */
-	return n == -EOPNOTSUPP ? -ENODATA : n;
+	/* A lower without any is still a file that may get what the upper can hold. */
+	return n == -EOPNOTSUPP && strncmp(name, "system.", 7) ? -ENODATA : n;
 }
 
 int ovl_setxattr(struct inode *ino, const char *name, const void *val, size_t size, int flags)

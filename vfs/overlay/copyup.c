@@ -157,7 +157,9 @@ static int copy_one_xattr(struct inode *low, struct inode *up, const char *name,
 
 	if (n < 0)
 		return n == -ENODATA || n == -EOPNOTSUPP ? 0 : (int)n;
-	return up->ops->setxattr(up, name, val, (size_t)n, 0);
+	n = up->ops->setxattr(up, name, val, (size_t)n, 0);
+	/* A kind the upper does not know (ACLs) stays behind. */
+	return n == -EOPNOTSUPP ? 0 : (int)n;
 }
 
 int ovl_copy_up_xattrs(struct inode *ino)

@@ -26,6 +26,7 @@
 
 #include "platform/base/log.h"
 #include "vfs/overlay/overlay_priv.h"
+#include "vfs/tmpfs/tmpfs.h"
 
 #define OVL_OBJECTS_DEFAULT (2ull << 20)
 #define OVL_OBJECTS_MIN (64ull << 10)
@@ -75,14 +76,11 @@ static const struct super_ops g_ovl_super_ops = {
 
 static struct superblock *upper_new(struct vfs *vfs, uint64_t limit)
 {
-	const struct fs_type *tmpfs = fs_type_find("tmpfs");
 	char options[64] = "";
 
-	if (!tmpfs)
-		return ERR_PTR(-ENODEV);
 	if (limit)
 		snprintf(options, sizeof(options), "size=%llu", (unsigned long long)limit);
-	return tmpfs->mount(vfs, "overlay", 0, options, NULL);
+	return g_tmpfs_type.mount(vfs, "overlay", 0, options, NULL);
 }
 
 static struct superblock *ovl_mount(struct vfs *vfs, const char *source, uint32_t sb_flags,
