@@ -69,8 +69,8 @@ SENTRY_ARCHIVES := $(B)/sentry.a $(B)/vfs.a $(B)/netstack.a $(B)/proto.a $(B)/pl
 SENTRY_LIBS := -lseccomp -lcapstone -luring -lxxhash
 # --start-group: weak syscall handlers must find their strong definitions in any archive order.
 $(B)/caisson-sentry: $(SENTRY_ARCHIVES)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ -Wl,--whole-archive $(B)/sentry.a -Wl,--no-whole-archive \
-		-Wl,--start-group $(filter-out $(B)/sentry.a,$^) -Wl,--end-group $(SENTRY_LIBS)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ -Wl,--whole-archive $(B)/sentry.a $(B)/vfs.a -Wl,--no-whole-archive \
+		-Wl,--start-group $(filter-out $(B)/sentry.a $(B)/vfs.a,$^) -Wl,--end-group $(SENTRY_LIBS)
 $(B)/caisson-gofer: $(B)/gofer.a $(B)/proto.a $(B)/platform.a $(B)/base.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ -Wl,--start-group $^ -Wl,--end-group -lseccomp -lxxhash
 $(B)/caisson: $(B)/runtime.a $(B)/base.a
