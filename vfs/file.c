@@ -74,8 +74,9 @@ ssize_t file_read(struct file *f, struct uio *u)
 	} else {
 		lock_acquire(&f->pos_lock);
 		pos = f->pos;
-		n = f->ops->read(f, u, &pos);
-		if (n > 0)
+		/* The position itself is passed: hostfd tells a read at it from a pread by that. */
+		n = f->ops->read(f, u, &f->pos);
+		if (n <= 0)
 			f->pos = pos;
 		lock_release(&f->pos_lock);
 	}
@@ -212,8 +213,8 @@ ssize_t file_write(struct file *f, struct uio *u, uint64_t fsize_limit)
 	} else {
 		lock_acquire(&f->pos_lock);
 		pos = f->pos;
-		n = write_at(f, u, &pos, fsize_limit, (f->flags & O_APPEND) != 0);
-		if (n > 0)
+		n = write_at(f, u, &f->pos, fsize_limit, (f->flags & O_APPEND) != 0);
+		if (n <= 0)
 			f->pos = pos;
 		lock_release(&f->pos_lock);
 	}
