@@ -176,7 +176,8 @@ static int text_set(size_t id, const char *buf, size_t len)
 {
 	size_t n = strcspn(buf, "\n");
 
-	if (n > len || n >= SYSCTL_TEXT)
+	/* One line: what follows it would be lost, or taken for something else by a reader. */
+	if (n >= SYSCTL_TEXT || (n < len && n + 1 != len))
 		return -EINVAL;
 	for (size_t i = 0; i < n; i++)
 		if ((unsigned char)buf[i] < ' ' || buf[i] == 0x7f)
