@@ -37,8 +37,9 @@ static void refuse(struct systrap *p, const struct seccomp_notif *n)
 		return;
 	struct systrap_context *c = context_by_tid(p, (pid_t)n->pid);
 
-	log_warn("systrap: stub thread %u made host call %d that nobody ordered; killed", n->pid,
-		 n->data.nr);
+	log_at(__atomic_load_n(&p->stopping, __ATOMIC_RELAXED) ? LOG_DEBUG : LOG_WARN,
+	       "systrap: stub thread %u made host call %d that nobody ordered; killed", n->pid,
+	       n->data.nr);
 	if (c) {
 		systrap_as_kill(&c->as->base);
 		context_ref_put(c);
@@ -156,7 +157,9 @@ void *systrap_notifier(void *arg)
 	    sizes.seccomp_notif > sizeof(buf))
 		panic("the host's seccomp notification is too large");
 	ioctl(p->listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
-	while (!__atomic_load_n(&p->stopping, __ATOMIC_SEQ_CST)) {
+	/* ENOENT: a caller is gone before we looked, or all are, which ends a stop. */
+	while (!__atomic_load_n(&p->stopping, __ATOMIC_SEQ_CST) ||
+	       __atomic_load_n(&p->threads, __ATOMIC_SEQ_CST) > 1) {
 		memset(&buf, 0, sizeof(buf));
 		if (ioctl(p->listener, SECCOMP_IOCTL_NOTIF_RECV, &buf.n) == 0)
 			serve(p, &buf.n);

@@ -257,7 +257,6 @@ int zygote_start(struct systrap *p)
 	if (ret) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		close(p->listener);
 		return ret;
 	}
 	lock_acquire(&p->lock);

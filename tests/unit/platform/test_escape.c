@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -16,16 +17,39 @@
 
 extern const uint8_t systrap_stub_image[], systrap_stub_image_end[];
 
+static pthread_t g_neighbour;
+static int g_stop;
+
+/* Somebody whose orders are notified: unordered calls are looked at when such ones are. */
+static void *neighbour(void *arg)
+{
+	struct guest g;
+	struct mem_op op = { .kind = MEM_PROTECT, .addr = DATA, .len = 0x1000,
+			     .prot = PROT_READ | PROT_WRITE };
+
+	(void)arg;
+	guest_new(&g);
+	while (!__atomic_load_n(&g_stop, __ATOMIC_SEQ_CST)) {
+		ck_assert_int_eq(context_mem(g.c, &op, 1, NULL), 0);
+		usleep(200);
+	}
+	guest_free(&g);
+	return NULL;
+}
+
 static void setup(void)
 {
 	struct platform_options opt = { .name = "systrap" };
 
 	log_setup(-1, LOG_ERROR, "test");
 	ck_assert_int_eq(platform_start(&opt, &g_plat), 0);
+	pthread_create(&g_neighbour, NULL, neighbour, NULL);
 }
 
 static void teardown(void)
 {
+	__atomic_store_n(&g_stop, 1, __ATOMIC_SEQ_CST);
+	pthread_join(g_neighbour, NULL);
 	platform_stop(g_plat);
 }
 
