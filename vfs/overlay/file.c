@@ -112,15 +112,13 @@ static int64_t ovl_llseek(struct file *f, int64_t off, int whence)
 	case SEEK_HOLE: {
 		if (off < 0 || off >= size)
 			return -ENXIO;
-		struct file *up = __atomic_load_n(&ovl_i(f->inode)->upper_file, __ATOMIC_ACQUIRE);
+		struct file *df = data_file(f);
 
-		/* The lower counts as one run of data: its holes are not worth a message. */
+		if (IS_ERR(df))
+			return PTR_ERR(df);
 		to = whence == SEEK_DATA ? off : size;
-		if (up && up->ops->llseek) {
-			lock_acquire(&f->inode->lock);
-			to = up->ops->llseek(up, off, whence);
-			lock_release(&f->inode->lock);
-		}
+		if (df && df->ops->llseek)
+			to = df->ops->llseek(df, off, whence);
 		if (to < 0)
 			return to;
 		break;
@@ -130,7 +128,6 @@ static int64_t ovl_llseek(struct file *f, int64_t off, int whence)
 	}
 	if (to < 0)
 		return -EINVAL;
-	f->pos = to;
 	return to;
 }
 

@@ -191,8 +191,10 @@ struct proc_source {
 	void (*pidns_put)(const struct proc_source *ps, void *ns);
 
 	/* -- one task. 0 or negative errno (-ESRCH) unless said otherwise -- */
-	/* Owner of its files: effective ids while dumpable, else 0. */
-	int (*task_owner)(const struct proc_source *ps, void *task, uint32_t *uid, uint32_t *gid);
+	/* Owner of its files: effective ids while dumpable, else 0; with `always` (its world-readable
+	 * directories) the effective ids in any case. */
+	int (*task_owner)(const struct proc_source *ps, void *task, int always, uint32_t *uid,
+			  uint32_t *gid);
 	/* whole: figures summed over the process. */
 	int (*task_info)(const struct proc_source *ps, void *ns, void *task, int whole,
 			 struct proc_task_info *out);

@@ -75,7 +75,8 @@ static int task_attr(const struct pseudo_req *rq, struct inode *ino)
 {
 	const struct proc_source *ps = proc_ps(rq);
 
-	return ps->task_owner(ps, rq->inst->obj, &ino->uid, &ino->gid);
+	return ps->task_owner(ps, rq->inst->obj, rq->desc->mode == (S_IFDIR | 0555), &ino->uid,
+			      &ino->gid);
 }
 
 static void show_options(struct superblock *sb, struct strbuf *out)

@@ -10,6 +10,7 @@ int pseudo_open(struct inode *ino, struct file *f)
 		return -ENOMEM;
 	pf->rq = pseudo_req_of(ino);
 	pf->rq.cred = f->cred;
+	lock_init(&pf->lock, RANK_LEAF);
 	strbuf_init(&pf->text);
 	const struct pseudo_desc *d = pf->rq.desc;
 
@@ -17,6 +18,7 @@ int pseudo_open(struct inode *ino, struct file *f)
 		int r = d->open(&pf->rq, f, &pf->rq.data);
 
 		if (r) {
+			lock_destroy(&pf->lock);
 			free(pf);
 			return r;
 		}
@@ -40,11 +42,12 @@ void pseudo_file_release(struct file *f)
 	if (pf->rq.desc->release)
 		pf->rq.desc->release(&pf->rq);
 	strbuf_free(&pf->text);
+	lock_destroy(&pf->lock);
 	free(pf);
 	f->priv = NULL;
 }
 
-/* Makes the text anew for a reader that starts over. f->inode's lock serialises readers. */
+/* Makes the text anew for a reader that starts over; pf is that reader's own. */
 static int fill(struct pseudo_file *pf, int64_t pos)
 {
 	if (pf->filled && pos != 0)
@@ -75,13 +78,13 @@ static ssize_t text_read(struct file *f, struct uio *u, int64_t *pos)
 	 * The copy to the guest may fault and wait, and show may take any of the sentry's locks,
 	 * so the text is taken out of the file meanwhile; a second reader at once makes its own.
 	 */
-	lock_acquire(&f->epoll_lock);
+	lock_acquire(&pf->lock);
 	text = pf->text;
 	int filled = pf->filled;
 
 	strbuf_init(&pf->text);
 	pf->filled = 0;
-	lock_release(&f->epoll_lock);
+	lock_release(&pf->lock);
 
 	struct pseudo_file mine = { .rq = pf->rq, .text = text, .filled = filled };
 	int r = fill(&mine, *pos);
@@ -93,13 +96,13 @@ static ssize_t text_read(struct file *f, struct uio *u, int64_t *pos)
 		if (n > 0)
 			*pos += n;
 	}
-	lock_acquire(&f->epoll_lock);
+	lock_acquire(&pf->lock);
 	if (!pf->filled && mine.filled) {
 		pf->text = mine.text;
 		pf->filled = 1;
 		strbuf_init(&mine.text);
 	}
-	lock_release(&f->epoll_lock);
+	lock_release(&pf->lock);
 	strbuf_free(&mine.text);
 	return n;
 }
@@ -138,7 +141,6 @@ static int64_t text_llseek(struct file *f, int64_t off, int whence)
 		return -EINVAL;
 	if (to < 0)
 		return -EINVAL;
-	f->pos = to;
 	return to;
 }
 

@@ -26,6 +26,8 @@ struct pseudo_inode {
 /* file->priv */
 struct pseudo_file {
 	struct pseudo_req rq;
+	struct lock lock; /* RANK_LEAF */
+	/* [lock] */
 	struct strbuf text;
 	int filled;
 };

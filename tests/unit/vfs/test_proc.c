@@ -97,7 +97,8 @@ static int task_ids(const struct proc_source *ps, void *ns, void *task, int *tgi
 	return 0;
 }
 
-static int task_owner(const struct proc_source *ps, void *task, uint32_t *uid, uint32_t *gid)
+static int task_owner(const struct proc_source *ps, void *task, int always, uint32_t *uid,
+		      uint32_t *gid)
 {
 	struct task *t = task;
 
