@@ -15,7 +15,7 @@
 #include "platform/base/hash.h"
 #include "vfs/vfs_priv.h"
 
-#define SHRINK_SCAN 256
+#define SHRINK_SCAN 16 /* per insertion: pinned dentries must not make each one slow */
 
 uint64_t dentry_hash_name(const struct dentry *parent, const char *name, size_t len)
 {
