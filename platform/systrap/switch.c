@@ -28,6 +28,13 @@
 #define QUICK_US 25    /* averages below this count as quick (a futex wake is 4 to 12 us) */
 #define AVERAGE_SHIFT 3
 
+/*
+ * A guest can block the interrupt signal with a forged sigreturn frame, or make its thread look
+ * stopped when it is not. It has then only itself to blame, but the sentry must not wait for it.
+ */
+#define INTERRUPT_PATIENCE_NS 10000000000ull
+#define ORDER_PATIENCE_NS 120000000000ull
+
 /* #hostcalls: futex */
 long futex_wait(uint32_t *word, uint32_t value, uint64_t timeout_ns)
 {
@@ -92,8 +99,24 @@ static int spin(struct systrap_context *c)
 	return won;
 }
 
+/* Sleeps until the turn may have changed. Kills a guest that should have stopped long ago. */
+static void sleep_turn(struct systrap_context *c, int guest)
+{
+	struct sysmsg *m = c->msg;
+	uint64_t patience = guest ? 0 : ORDER_PATIENCE_NS;
+
+	/* context_interrupt() wakes this thread, so that it sees the flag. */
+	if (guest && __atomic_load_n(&c->interrupt, __ATOMIC_SEQ_CST))
+		patience = INTERRUPT_PATIENCE_NS;
+	if (futex_wait(&m->turn, TURN_STUB, patience) == 0 || errno != ETIMEDOUT ||
+	    __atomic_load_n(&m->turn, __ATOMIC_SEQ_CST) != TURN_STUB)
+		return;
+	log_warn("systrap: stub thread %d does not stop; killed", c->tid);
+	systrap_as_kill(&c->as->base);
+}
+
 /* Waits until the stub has given the turn back. 0, or -ESRCH: its process is gone. */
-static int wait_turn(struct systrap_context *c, int may_spin)
+static int wait_turn(struct systrap_context *c, int guest, int may_spin)
 {
 	struct sysmsg *m = c->msg;
 
@@ -103,7 +126,7 @@ static int wait_turn(struct systrap_context *c, int may_spin)
 			/* The reaper sets dead, then TURN_DEAD: our TURN_STUB may have come last. */
 			if (addrspace_dead(c->as))
 				break;
-			futex_wait(&m->turn, TURN_STUB, 0);
+			sleep_turn(c, guest);
 		}
 		__atomic_store_n(&m->sentry_sleeps, 0, __ATOMIC_RELAXED);
 	}
@@ -115,7 +138,7 @@ int handoff_orders(struct systrap_context *c)
 	if (addrspace_dead(c->as))
 		return -ESRCH;
 	handoff_give(c, COMMAND_ORDERS);
-	return wait_turn(c, 1);
+	return wait_turn(c, 0, 1);
 }
 
 int handoff_guest(struct systrap_context *c)
@@ -127,7 +150,7 @@ int handoff_guest(struct systrap_context *c)
 		c->service_cycles = average(c->service_cycles, now - c->event_at, cap);
 	handoff_give(c, COMMAND_RESUME);
 	__atomic_fetch_add(&p->running, 1, __ATOMIC_RELAXED);
-	int ret = wait_turn(c, c->guest_cycles < QUICK_US * p->cycles_per_us);
+	int ret = wait_turn(c, 1, c->guest_cycles < QUICK_US * p->cycles_per_us);
 
 	__atomic_fetch_sub(&p->running, 1, __ATOMIC_RELAXED);
 	c->event_at = cycles();
@@ -195,7 +218,7 @@ void systrap_ctx_switch(struct context *base, struct user_regs_struct *regs,
 	}
 }
 
-/* #hostcalls: tgkill */
+/* #hostcalls: tgkill futex */
 void systrap_ctx_interrupt(struct context *base)
 {
 	struct systrap_context *c = to_context(base);
@@ -204,6 +227,9 @@ void systrap_ctx_interrupt(struct context *base)
 	if (!__atomic_load_n(&c->in_guest, __ATOMIC_SEQ_CST) || addrspace_enter(c->as))
 		return;
 	syscall(SYS_tgkill, c->as->pid, c->tid, STUB_INTERRUPT_SIGNAL);
+	/* For sleep_turn(). */
+	if (__atomic_load_n(&c->msg->sentry_sleeps, __ATOMIC_RELAXED))
+		futex_wake(&c->msg->turn, 2);
 	addrspace_leave(c->as);
 }
 
