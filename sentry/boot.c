@@ -129,9 +129,7 @@ int kernel_boot(const struct bootconf *conf)
 	if (err)
 		boot_fail(k, BOOT_EXIT_SETUP, "the sentry's syscall filter: %s", strerror(-err));
 	kernel_arm_timeout(k, conf_u64(k, "timeout_ms", 0));
-	err = console_run();
-	if (!err)
-		err = thread_start("task-1", boot_init_main, init);
+	err = thread_start("task-1", boot_init_main, init);
 	if (err)
 		boot_fail(k, BOOT_EXIT_SETUP, "no thread for the first task: %s", strerror(-err));
 	control_run(k);

@@ -28,10 +28,9 @@ void kernel_arm_timeout(struct kernel *k, uint64_t timeout_ms);
 /* control.c: serves the runtime's messages; returns only if the runtime is gone. */
 void control_run(struct kernel *k);
 
-/* console.c: the pty between the runtime's terminal and the guest. */
-int console_start(struct kernel *k, const struct vfs_ctx *ctx, int in_fd, int out_fd, uint16_t rows,
-		  uint16_t cols, struct file **slave);
-int console_run(void); /* starts its threads, after lockdown; harmless without a console */
+/* console.c: the guest's terminal, connected to the runtime's by a pty. */
+int boot_console(struct kernel *k, const struct vfs_ctx *ctx, int in_fd, int out_fd, uint16_t rows,
+		 uint16_t cols, struct file **slave);
 void console_resize(uint16_t rows, uint16_t cols);
 /* Passes on what the guest has written so far. */
 void console_drain(void);

@@ -190,7 +190,7 @@ static void init_stdio(struct kernel *k, struct task *t)
 
 	if (conf_u64(k, "tty", 0, 1)) {
 		task_vfs_ctx(t, &ctx);
-		err = console_start(k, &ctx, in, out, (uint16_t)conf_u64(k, "tty_rows", 24, UINT16_MAX),
+		err = boot_console(k, &ctx, in, out, (uint16_t)conf_u64(k, "tty_rows", 24, UINT16_MAX),
 				    (uint16_t)conf_u64(k, "tty_cols", 80, UINT16_MAX), &slave);
 		task_vfs_ctx_put(&ctx);
 		if (err)

@@ -15,6 +15,7 @@
 #include "sentry/syscall/syscall.h"
 #include "sentry/task/pidfd.h"
 #include "sentry/task/task_priv.h"
+#include "vfs/dev/tty.h"
 
 #define CLONE_NS_FLAGS                                                                         \
 	((uint64_t)(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
@@ -248,7 +249,7 @@ static void link_group(struct task *t, struct task *c, const struct clone_args_k
 	}
 	tg_join_pgrp(tg, pid_get(from->pgrp));
 	tg_join_session(tg, pid_get(from->session));
-	tg->ctty = from->ctty;
+	tg->ctty = from->ctty ? tty_get(from->ctty) : NULL;
 }
 
 /* Gives the child its id and its place in the tree. */

@@ -12,9 +12,8 @@
 #include "platform/base/log.h"
 #include "sentry/task/run.h"
 #include "sentry/task/task_priv.h"
+#include "vfs/dev/tty.h"
 
-/* Terminal of a session whose leader dies; weak: the tty hooks file has it. */
-void tty_session_exit(struct thread_group *tg) __attribute__((weak));
 /* A traced or tracing thread dies: its side of ptrace. [tasks] */
 void ptrace_task_exit_locked(struct task *t) __attribute__((weak));
 
@@ -198,6 +197,21 @@ static void pid_ns_zap(struct task *t)
 	waitq_del(&w);
 }
 
+/* A session leader hangs up its terminal; others just let go of it. */
+static void leave_terminal(struct thread_group *tg)
+{
+	struct tty *tty;
+
+	if (tg->session_leader && tg->ctty)
+		tty_disassociate(1);
+	lock_acquire(&tg->k->tasks_lock);
+	tty = tg->ctty;
+	tg->ctty = NULL;
+	lock_release(&tg->k->tasks_lock);
+	if (tty)
+		tty_put(tty);
+}
+
 /* The parts of the end that belong to the process, not the thread. */
 static void group_exit(struct task *t, int status)
 {
@@ -210,8 +224,7 @@ static void group_exit(struct task *t, int status)
 		timers_group_exit(tg, 0);
 	if (sysv_group_exit)
 		sysv_group_exit(tg);
-	if (tg->session_leader && tty_session_exit)
-		tty_session_exit(tg);
+	leave_terminal(tg);
 	if (tg == tg->pid->numbers[tg->pid->level].ns->reaper)
 		pid_ns_zap(t);
 }

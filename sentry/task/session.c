@@ -5,6 +5,7 @@
  */
 #include "sentry/syscall/syscall.h"
 #include "sentry/task/task_priv.h"
+#include "vfs/dev/tty.h"
 
 static void leave_pgrp(struct thread_group *tg)
 {
@@ -181,12 +182,10 @@ SYSCALL_HANDLER(getsid)
 	return get_group(t, (int)a->a[0], WANT_SESSION);
 }
 
-/* The terminal a new session leaves behind; weak: the tty hooks file has it. [tasks] */
-void tty_session_new(struct thread_group *tg) __attribute__((weak));
-
 SYSCALL_HANDLER(setsid)
 {
 	struct thread_group *tg = t->tg;
+	struct tty *left = NULL;
 	long r = -EPERM;
 
 	(void)a;
@@ -196,12 +195,12 @@ SYSCALL_HANDLER(setsid)
 		tg->session_leader = 1;
 		tg_join_session(tg, pid_get(tg->pid));
 		tg_join_pgrp(tg, pid_get(tg->pid));
-		if (tty_session_new)
-			tty_session_new(tg);
-		else
-			tg->ctty = NULL;
+		left = tg->ctty; /* a new session starts without a terminal */
+		tg->ctty = NULL;
 		r = pid_nr_in(tg->pid, t->pid_ns);
 	}
 	lock_release(&t->k->tasks_lock);
+	if (left)
+		tty_put(left);
 	return r;
 }
