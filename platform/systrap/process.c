@@ -586,7 +586,7 @@ void *systrap_spawner(void *arg)
 	struct systrap *p = arg;
 
 	lock_acquire(&p->spawn_lock);
-	while (!p->stopping) {
+	while (!__atomic_load_n(&p->stopping, __ATOMIC_SEQ_CST)) {
 		if (p->pool_count == POOL_SIZE || p->pool_error) {
 			pthread_cond_wait(&p->pool_changed, &p->spawn_lock.m);
 			continue;

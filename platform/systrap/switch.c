@@ -95,7 +95,8 @@ static int spin(struct systrap_context *c)
 		__builtin_ia32_pause();
 	} while (cycles() - start < budget && processors_free(p, 0));
 	__atomic_fetch_sub(&p->spinning, 1, __ATOMIC_RELAXED);
-	stat_add(won ? &p->stats.spins_won : &p->stats.sleeps);
+	if (won)
+		stat_add(&p->stats.spins_won);
 	return won;
 }
 
@@ -121,6 +122,7 @@ static int wait_turn(struct systrap_context *c, int guest, int may_spin)
 	struct sysmsg *m = c->msg;
 
 	if (!may_spin || !processors_free(c->plat, 1) || !spin(c)) {
+		stat_add(&c->plat->stats.sleeps);
 		__atomic_exchange_n(&m->sentry_sleeps, 1, __ATOMIC_SEQ_CST);
 		while (__atomic_load_n(&m->turn, __ATOMIC_SEQ_CST) == TURN_STUB) {
 			/* The reaper sets dead, then TURN_DEAD: our TURN_STUB may have come last. */

@@ -190,11 +190,19 @@ static void systrap_stop(struct platform *base)
 
 static void systrap_stats(const struct platform *base, struct platform_stats *st)
 {
-	const struct systrap *p = container_of(base, const struct systrap, base);
+	struct systrap *p = (struct systrap *)(uintptr_t)container_of(base, const struct systrap, base);
 
-	*st = p->stats;
-	st->stubs = __atomic_load_n(&p->stub_count, __ATOMIC_RELAXED);
-	st->pool_ready = __atomic_load_n(&p->pool_count, __ATOMIC_RELAXED);
+	st->switches = __atomic_load_n(&p->stats.switches, __ATOMIC_RELAXED);
+	st->spins_won = __atomic_load_n(&p->stats.spins_won, __ATOMIC_RELAXED);
+	st->sleeps = __atomic_load_n(&p->stats.sleeps, __ATOMIC_RELAXED);
+	st->orders = __atomic_load_n(&p->stats.orders, __ATOMIC_RELAXED);
+	st->notifications = __atomic_load_n(&p->stats.notifications, __ATOMIC_RELAXED);
+	lock_acquire(&p->spawn_lock);
+	st->pool_ready = p->pool_count;
+	lock_release(&p->spawn_lock);
+	lock_acquire(&p->lock);
+	st->stubs = p->stub_count;
+	lock_release(&p->lock);
 }
 
 /* #hostcalls: sched_setaffinity */
