@@ -212,6 +212,8 @@ int mm_unmap_locked(struct mm *mm, struct context *ctx, uint64_t start, uint64_t
 		err = host_unmap(ctx, start, end - start);
 	if (!err)
 		vma_remove_range(mm, start, end);
+	else
+		vma_merge_range(mm, start, end);
 	return err;
 }
 
@@ -403,6 +405,7 @@ static int commit_map(struct map_request *rq, const struct extent_list *el)
 	vma_merge_range(mm, rq->addr, end);
 	return 0;
 out_free:
+	vma_merge_range(mm, rq->addr, end);
 	v->next_dead = mm->dead; /* its file is put once the lock is released */
 	mm->dead = v;
 	return err;

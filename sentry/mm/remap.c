@@ -168,6 +168,7 @@ static int64_t move_to(struct remap *rm, const struct extent_list *el)
 			n->flags |= VMA_HOLES;
 	}
 	if (err) {
+		vma_merge_range(mm, rm->old, rm->old + rm->old_len);
 		n->next_dead = mm->dead;
 		mm->dead = n;
 		return err;
