@@ -6,7 +6,8 @@
  *
  * Rules for callbacks: any thread may call, several at once, without VFS tree locks; inode and
  * file position locks may be held (RANK_INODE), so they take only later ranks. A NULL callback
- * means "not known": its file is absent, or the error named at the callback. `task` handles are
+ * means "not known": its file is absent, or the error named at the callback (but the ones for
+ * finding tasks, task_owner, task_info, may_access, uts_get and the texts must be there). `task` handles are
  * opaque references made by task_find and friends; a task that has exited keeps its handle valid
  * and makes callbacks return -ESRCH. `ns` is a pid namespace handle, in whose numbers pids are
  * given and shown; NULL is the initial one.

@@ -50,6 +50,10 @@ extern const struct pseudo_desc g_proc_root, g_proc_sys_dirs[], g_proc_net_files
 /* super.c */
 int proc_self_read(const struct pseudo_req *rq, struct strbuf *out);
 const struct proc_net_source *proc_net(void);
+/* Rows that one optional callback feeds: present when the source has it. */
+int proc_has_callback(const struct pseudo_req *rq);
+#define PROC_NEEDS(field) \
+	.present = proc_has_callback, .ptr = (const void *)offsetof(struct proc_source, field)
 /* task.c: may the caller look into rq's task? */
 int proc_may_access(const struct pseudo_req *rq, int mode);
 int proc_hidden(const struct pseudo_req *rq, void *task);

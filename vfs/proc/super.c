@@ -26,6 +26,14 @@ const struct proc_net_source *proc_net(void)
 	return __atomic_load_n(&g_net_source, __ATOMIC_ACQUIRE);
 }
 
+int proc_has_callback(const struct pseudo_req *rq)
+{
+	void (*fn)(void);
+
+	memcpy(&fn, (const char *)proc_ps(rq) + (uintptr_t)rq->desc->ptr, sizeof(fn));
+	return fn != NULL && !(proc_mnt(rq)->subset_pid && !rq->inst->obj);
+}
+
 /* /proc/self is the caller's process: a link of text, as "1234" relative to the mount. */
 int proc_self_read(const struct pseudo_req *rq, struct strbuf *out)
 {

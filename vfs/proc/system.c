@@ -83,6 +83,13 @@ static void put_cpu_times(struct strbuf *out, const struct proc_cpu_times *t)
 		      (unsigned long long)(t->steal_ns / NS_PER_TICK));
 }
 
+static void cpu_times_of(const struct proc_source *ps, uint32_t cpu, struct proc_cpu_times *t)
+{
+	memset(t, 0, sizeof(*t));
+	if (ps->cpu_times)
+		ps->cpu_times(ps, cpu, t);
+}
+
 static int show_stat(const struct pseudo_req *rq, struct strbuf *out)
 {
 	const struct proc_source *ps = proc_ps(rq);
@@ -90,8 +97,7 @@ static int show_stat(const struct pseudo_req *rq, struct strbuf *out)
 	struct proc_cpu_times sum = { 0 }, t;
 
 	for (uint32_t i = 0; i < ps->cpu_count; i++) {
-		memset(&t, 0, sizeof(t));
-		ps->cpu_times(ps, i, &t);
+		cpu_times_of(ps, i, &t);
 		sum.user_ns += t.user_ns;
 		sum.nice_ns += t.nice_ns;
 		sum.system_ns += t.system_ns;
@@ -102,8 +108,7 @@ static int show_stat(const struct pseudo_req *rq, struct strbuf *out)
 	strbuf_puts(out, "cpu ");
 	put_cpu_times(out, &sum);
 	for (uint32_t i = 0; i < ps->cpu_count; i++) {
-		memset(&t, 0, sizeof(t));
-		ps->cpu_times(ps, i, &t);
+		cpu_times_of(ps, i, &t);
 		strbuf_printf(out, "cpu%u", i);
 		put_cpu_times(out, &t);
 	}
@@ -179,7 +184,8 @@ static int show_vmstat(const struct pseudo_req *rq, struct strbuf *out)
 	struct proc_system sys = { 0 };
 
 	ps->meminfo(ps, &m);
-	ps->system(ps, &sys);
+	if (ps->system)
+		ps->system(ps, &sys);
 	const struct {
 		const char *name;
 		uint64_t val;
@@ -260,11 +266,6 @@ static int show_sysvipc(const struct pseudo_req *rq, struct strbuf *out)
 	return ps->sysvipc(ps, (enum proc_sysvipc)rq->desc->arg, out);
 }
 
-static int has_sysvipc(const struct pseudo_req *rq)
-{
-	return proc_ps(rq)->sysvipc != NULL;
-}
-
 /* Names of kernel addresses are nobody's business here, root's included. */
 static int refuse_open(const struct pseudo_req *rq, struct file *f, void **data)
 {
@@ -302,14 +303,14 @@ static const struct pseudo_desc g_proc_top[] = {
 	FILE_ROW("cpuinfo", proc_show_cpuinfo),
 	FILE_ROW("filesystems", show_filesystems),
 	FILE_ROW("interrupts", show_interrupts),
-	FILE_ROW("loadavg", show_loadavg),
+	{ .name = "loadavg", .mode = S_IFREG | 0444, .show = show_loadavg, PROC_NEEDS(system) },
 	FILE_ROW("locks", show_locks),
-	FILE_ROW("meminfo", show_meminfo),
+	{ .name = "meminfo", .mode = S_IFREG | 0444, .show = show_meminfo, PROC_NEEDS(meminfo) },
 	FILE_ROW("softirqs", show_softirqs),
-	FILE_ROW("stat", show_stat),
-	FILE_ROW("uptime", show_uptime),
+	{ .name = "stat", .mode = S_IFREG | 0444, .show = show_stat, PROC_NEEDS(system) },
+	{ .name = "uptime", .mode = S_IFREG | 0444, .show = show_uptime, PROC_NEEDS(system) },
 	FILE_ROW("version", show_version),
-	FILE_ROW("vmstat", show_vmstat),
+	{ .name = "vmstat", .mode = S_IFREG | 0444, .show = show_vmstat, PROC_NEEDS(meminfo) },
 	/* The v1 table: programs ask it which controllers exist; all are on the v2 hierarchy. */
 	FIXED("cgroups", "#subsys_name\thierarchy\tnum_cgroups\tenabled\n"
 			 "cpuset\t0\t1\t1\ncpu\t0\t1\t1\ncpuacct\t0\t1\t1\nmemory\t0\t1\t1\n"
@@ -332,8 +333,12 @@ static const struct pseudo_desc g_proc_top[] = {
 	{ .name = "net", .mode = S_IFLNK | 0777, .ptr = "self/net", .present = not_subset },
 	{ .name = "sys", .mode = S_IFDIR | 0555, .children = g_proc_sys_dirs,
 	  .present = not_subset },
+	{ .name = "bus", .mode = S_IFDIR | 0555, .present = not_subset },
+	{ .name = "driver", .mode = S_IFDIR | 0555, .present = not_subset },
+	{ .name = "fs", .mode = S_IFDIR | 0555, .present = not_subset },
+	{ .name = "irq", .mode = S_IFDIR | 0555, .present = not_subset },
 	{ .name = "sysvipc", .mode = S_IFDIR | 0555, .children = g_sysvipc,
-	  .present = has_sysvipc },
+	  PROC_NEEDS(sysvipc) },
 	{ .name = "tty", .mode = S_IFDIR | 0555, .children = g_tty, .present = not_subset },
 	{ .name = "self", .mode = S_IFLNK | 0777, .readlink = proc_self_read },
 	{ .name = "thread-self", .mode = S_IFLNK | 0777, .readlink = proc_self_read, .arg = 1 },

@@ -84,16 +84,6 @@ static int cpuset_show(const struct pseudo_req *rq, struct strbuf *out)
 	return 0;
 }
 
-static int has_timers(const struct pseudo_req *rq)
-{
-	return !proc_is_thread(rq);
-}
-
-static int has_children(const struct pseudo_req *rq)
-{
-	return proc_is_thread(rq);
-}
-
 /* oom_adj is the old scale of oom_score_adj: -17 … 15. */
 static int oom_adj_show(const struct pseudo_req *rq, struct strbuf *out)
 {
@@ -122,12 +112,13 @@ static ssize_t oom_adj_write(const struct pseudo_req *rq, char *buf, size_t len)
 }
 
 #define TEXT(n, perm, what, fn) \
-	{ .name = (n), .mode = S_IFREG | (perm), .show = (fn), .arg = (what) }
+	{ .name = (n), .mode = S_IFREG | (perm), .show = (fn), .arg = (what), PROC_NEEDS(text) }
 #define TRACED(n, perm, what) \
 	{ .name = (n), .mode = S_IFREG | (perm), .show = show_text, .open = open_traced, \
-	  .arg = (what) }
+	  .arg = (what), PROC_NEEDS(text) }
 #define NUMBER(n, perm, what) \
-	{ .name = (n), .mode = S_IFREG | (perm), .show = proc_show_number, \
+	{ .name = (n), .mode = S_IFREG | (perm), \
+	  .show = ((perm) & 0444) ? proc_show_number : NULL, \
 	  .write = ((perm) & 0200) ? proc_write_number : NULL, .present = proc_number_present, \
 	  .arg = (what) }
 #define IDMAP(n, what) \
@@ -135,10 +126,11 @@ static ssize_t oom_adj_write(const struct pseudo_req *rq, char *buf, size_t len)
 	  .present = proc_idmap_present, .arg = (what) }
 #define MOUNTS(n, perm, kind) \
 	{ .name = (n), .mode = S_IFREG | (perm), .show = proc_mounts_show, .open = proc_mounts_open, \
-	  .release = proc_mounts_release, .poll = proc_mounts_poll, .arg = (kind) }
+	  .release = proc_mounts_release, .poll = proc_mounts_poll, .arg = (kind), \
+	  PROC_NEEDS(mnt_ns) }
 #define LINK(n, which) \
 	{ .name = (n), .mode = S_IFLNK | 0777, .readlink = proc_link_read, \
-	  .follow = proc_link_follow, .arg = (which) }
+	  .follow = proc_link_follow, .arg = (which), PROC_NEEDS(link_path) }
 
 /* What a process directory and a thread directory have in common. */
 #define COMMON_ROWS                                                                          \
@@ -154,22 +146,24 @@ static ssize_t oom_adj_write(const struct pseudo_req *rq, char *buf, size_t len)
 	TRACED("environ", 0400, PROC_TEXT_ENVIRON),                                          \
 	LINK("exe", PROC_LINK_EXE),                                                          \
 	{ .name = "fd", .mode = S_IFDIR | 0500, .dyn = &g_proc_fd_dyn,                       \
-	  .permission = proc_fd_dir_permission, .attr = proc_fd_dir_attr },                  \
+	  .permission = proc_fd_dir_permission, .attr = proc_fd_dir_attr,                    \
+	  PROC_NEEDS(fd_next) },                                                             \
 	{ .name = "fdinfo", .mode = S_IFDIR | 0555, .dyn = &g_proc_fdinfo_dyn,               \
-	  .permission = proc_fd_dir_permission },                                            \
+	  .permission = proc_fd_dir_permission, PROC_NEEDS(fd_next) },                       \
 	IDMAP("gid_map", PROC_GID_MAP),                                                      \
-	PSEUDO_FILE("io", 0400, proc_show_io),                                               \
-	PSEUDO_FILE("limits", 0444, proc_show_limits),                                       \
+	{ .name = "io", .mode = S_IFREG | 0400, .show = proc_show_io, PROC_NEEDS(io) },      \
+	{ .name = "limits", .mode = S_IFREG | 0444, .show = proc_show_limits,                \
+	  PROC_NEEDS(rlimits) },                                                             \
 	NUMBER("loginuid", 0644, PROC_LOGINUID),                                             \
 	TRACED("maps", 0444, PROC_TEXT_MAPS),                                                \
 	{ .name = "mem", .mode = S_IFREG | 0600, .open = proc_mem_open,                      \
-	  .release = proc_mem_release, .fops = &g_proc_mem_ops },                            \
+	  .release = proc_mem_release, .fops = &g_proc_mem_ops, PROC_NEEDS(mem_rw) },        \
 	MOUNTS("mountinfo", 0444, 1),                                                        \
 	MOUNTS("mounts", 0444, 0),                                                           \
 	PSEUDO_DIR("net", 0555, g_proc_net_files),                                           \
 	PSEUDO_DIR("ns", 0511, g_proc_ns_links),                                             \
 	{ .name = "oom_adj", .mode = S_IFREG | 0644, .show = oom_adj_show,                   \
-	  .write = oom_adj_write },                                                          \
+	  .write = oom_adj_write, PROC_NEEDS(number_get) },                                  \
 	NUMBER("oom_score", 0444, PROC_OOM_SCORE),                                           \
 	NUMBER("oom_score_adj", 0644, PROC_OOM_SCORE_ADJ),                                   \
 	{ .name = "pagemap", .mode = S_IFREG | 0400, .open = refuse_open },                  \
@@ -194,8 +188,7 @@ static ssize_t oom_adj_write(const struct pseudo_req *rq, char *buf, size_t len)
 
 static const struct pseudo_desc g_thread_files[] = {
 	COMMON_ROWS,
-	{ .name = "children", .mode = S_IFREG | 0444, .show = show_text, .present = has_children,
-	  .arg = PROC_TEXT_CHILDREN },
+	TEXT("children", 0444, PROC_TEXT_CHILDREN, show_text),
 	PSEUDO_END,
 };
 
@@ -247,12 +240,11 @@ static const struct pseudo_desc g_process_files[] = {
 	COMMON_ROWS,
 	NUMBER("autogroup", 0444, PROC_SCHED_AUTOGROUP),
 	{ .name = "map_files", .mode = S_IFDIR | 0500, .dyn = &g_proc_map_files_dyn,
-	  .permission = proc_fd_dir_permission },
+	  .permission = proc_fd_dir_permission, PROC_NEEDS(map_next) },
 	MOUNTS("mountstats", 0400, 2),
 	{ .name = "task", .mode = S_IFDIR | 0555, .dyn = &g_tid_dyn },
 	PSEUDO_FILE("timens_offsets", 0644, timens_show),
-	{ .name = "timers", .mode = S_IFREG | 0444, .show = show_text, .present = has_timers,
-	  .arg = PROC_TEXT_TIMERS },
+	TEXT("timers", 0444, PROC_TEXT_TIMERS, show_text),
 	NUMBER("timerslack_ns", 0666, PROC_TIMERSLACK_NS),
 	PSEUDO_END,
 };

@@ -89,7 +89,7 @@ int proc_number_present(const struct pseudo_req *rq)
 	int64_t v;
 
 	if (rq->desc->arg == PROC_CLEAR_REFS)
-		return ps->number_set != NULL;
+		return ps->number_get && ps->number_set;
 	return ps->number_get && ps->number_get(ps, rq->inst->obj,
 						(enum proc_number)rq->desc->arg, &v) != -ENOENT;
 }

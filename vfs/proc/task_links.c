@@ -17,7 +17,7 @@ static int put_path(const struct proc_source *ps, struct path p, struct strbuf *
 	void *me = ps->task_current(ps);
 	int r = buf ? 0 : -ENOMEM;
 
-	if (me && ps->link_path(ps, me, PROC_LINK_ROOT, &root))
+	if (me && (!ps->link_path || ps->link_path(ps, me, PROC_LINK_ROOT, &root)))
 		root.mnt = NULL;
 	if (!r) {
 		char *s = path_name(ps->vfs, p, root.mnt ? root : p, buf, PATH_MAX);

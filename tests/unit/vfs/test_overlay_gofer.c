@@ -206,7 +206,7 @@ static int skipped(void)
 
 static void setup(void)
 {
-	char path[64];
+	char path[128];
 
 	strcpy(g_dir, "/tmp/ovlgofer.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(g_dir));

@@ -577,6 +577,45 @@ START_TEST(hidepid)
 }
 END_TEST
 
+/* Everything there is can be opened and read, or refuses with a plain error. */
+START_TEST(walk_everything)
+{
+	static char todo[4096][160];
+	size_t next = 0, count = 1, files = 0;
+
+	strcpy(todo[0], "");
+	for (; next < count; next++) {
+		char dir[200], list[8192], *save = NULL;
+
+		snprintf(dir, sizeof(dir), "%s/", todo[next]);
+		strcpy(list, list_dir(dir));
+		for (char *n = strtok_r(list, " ", &save); n; n = strtok_r(NULL, " ", &save)) {
+			char path[400];
+			struct linux_stat st;
+			struct path p;
+
+			if (!strcmp(n, ".") || !strcmp(n, ".."))
+				continue;
+			snprintf(path, sizeof(path), "%s/%s", todo[next], n);
+			ck_assert_msg(!vfs_lookup(&g_ctx, NULL, path, 0, &p), "%s", path);
+			ck_assert_int_eq(vfs_getattr(p, &st), 0);
+			path_put(p);
+			if (S_ISDIR(st.mode)) {
+				ck_assert_uint_lt(count, 4096);
+				ck_assert_uint_lt(strlen(path), 160);
+				strcpy(todo[count++], path);
+			} else if (S_ISLNK(st.mode)) {
+				link_of(path);
+			} else {
+				get(path);
+				files++;
+			}
+		}
+	}
+	ck_assert_uint_gt(files, 300);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("proc");
@@ -593,6 +632,7 @@ int main(void)
 	tcase_add_test(tc, settings);
 	tcase_add_test(tc, seq_positions);
 	tcase_add_test(tc, hidepid);
+	tcase_add_test(tc, walk_everything);
 	suite_add_tcase(s, tc);
 	sr = srunner_create(s);
 	srunner_run_all(sr, CK_NORMAL);
