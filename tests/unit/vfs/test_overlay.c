@@ -2,6 +2,7 @@
 /* The overlay over a tmpfs lower: copy-up, whiteouts, links, renames, listings, open files. */
 #include <check.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -438,6 +439,91 @@ START_TEST(limits_give_enospc)
 }
 END_TEST
 
+/* Threads that do everything to few names: no deadlock, no lost inode, a tree that adds up. */
+static void *churn(void *arg)
+{
+	static const char *const names[] = { "/a", "/b", "/b2", "/d", "/d/x", "/d/y", "/d/sub",
+					     "/d/sub/z", "/n", "/m", "/m/k", "/empty" };
+	unsigned seed = (unsigned)(uintptr_t)arg;
+	struct open_how_k how = { .mode = 0644 };
+	struct linux_stat st;
+	char buf[64] = "text";
+
+	for (int i = 0; i < 1500; i++) {
+		const char *p = names[rand_r(&seed) % 12], *q = names[rand_r(&seed) % 12];
+		struct file *f;
+		struct path path;
+		struct uio u;
+
+		switch (rand_r(&seed) % 10) {
+		case 0:
+			vfs_unlinkat(&g_ctx, NULL, p, rand_r(&seed) % 2);
+			break;
+		case 1:
+			vfs_mkdirat(&g_ctx, NULL, p, 0755);
+			break;
+		case 2:
+			vfs_renameat2(&g_ctx, NULL, p, NULL, q, 0);
+			break;
+		case 3:
+			vfs_renameat2(&g_ctx, NULL, p, NULL, q, RENAME_EXCHANGE);
+			break;
+		case 4:
+			vfs_linkat(&g_ctx, NULL, p, NULL, q, 0);
+			break;
+		case 5:
+		case 6:
+			how.flags = O_RDWR | O_CREAT | (rand_r(&seed) % 2 ? O_TRUNC : 0);
+			f = vfs_open(&g_ctx, NULL, p, &how);
+			if (IS_ERR(f))
+				break;
+			uio_init_kernel(&u, buf, 4);
+			file_pwrite(f, &u, rand_r(&seed) % 9, UINT64_MAX, 0);
+			file_kread(f, buf + 8, 16, 0);
+			file_put(f);
+			break;
+		case 7:
+			if (vfs_lookup(&g_ctx, NULL, p, LOOKUP_FOLLOW, &path))
+				break;
+			vfs_chmod(&g_ctx, path, 0700);
+			vfs_setxattr(&g_ctx, path, "user.t", "1", 1, 0);
+			vfs_getattr(path, &st);
+			path_put(path);
+			break;
+		case 8: {
+			struct names n = { .de = { .emit = names_emit }, .limit = 100 };
+
+			how.flags = O_RDONLY | O_DIRECTORY;
+			f = vfs_open(&g_ctx, NULL, p, &how);
+			if (IS_ERR(f))
+				break;
+			file_iterate(f, &n.de);
+			file_put(f);
+			break;
+		}
+		default:
+			stat_of(p, &st);
+			break;
+		}
+	}
+	return NULL;
+}
+
+START_TEST(threads)
+{
+	pthread_t t[4];
+	struct linux_stat st;
+
+	for (uintptr_t i = 0; i < 4; i++)
+		ck_assert_int_eq(pthread_create(&t[i], NULL, churn, (void *)(i + 1)), 0);
+	for (int i = 0; i < 4; i++)
+		pthread_join(t[i], NULL);
+	ck_assert_int_eq(stat_of("/", &st), 0);
+	ck_assert_int_eq(put_text("/after", "x", O_CREAT), 0);
+	ck_assert_str_eq(get_text("/after"), "x");
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("overlay");
@@ -455,6 +541,7 @@ int main(void)
 	tcase_add_test(tc, mapping_follows_the_data);
 	tcase_add_test(tc, rewriting_while_listing_ends);
 	tcase_add_test(tc, limits_give_enospc);
+	tcase_add_test(tc, threads);
 	suite_add_tcase(s, tc);
 	sr = srunner_create(s);
 	srunner_run_all(sr, CK_NORMAL);
