@@ -209,6 +209,7 @@ static void build_sentry_conf(struct sandbox *s, struct bootconf *c)
 	}
 	if (o->weaker & WEAKER_MOUNTNS)
 		must(bootconf_add(c, "allow_weaker", "mountns"), "configuration");
+	must(bootconf_add(c, "init_signals", "plain"), "configuration");
 	add_mount(c, "overlay", "0", "/", o->read_only ? "ro" : "rw");
 	add_mount(c, "proc", "proc", "/proc", "nosuid,nodev,noexec");
 	add_mount(c, "sysfs", "sysfs", "/sys", "ro,nosuid,nodev,noexec");

@@ -160,7 +160,8 @@ static void init_fs(struct kernel *k, struct task *t)
 		err = vfs_path_permission(at, MAY_EXEC, task_cred(t));
 	task_vfs_ctx_put(&ctx);
 	if (err)
-		boot_fail(k, BOOT_EXIT_SETUP, "working directory %s: %s", cwd, strerror(-err));
+		boot_fail(k, err == -EACCES ? BOOT_EXIT_NOT_EXECUTABLE : BOOT_EXIT_NOT_FOUND,
+			  "working directory %s: %s", cwd, strerror(-err));
 	path_put(t->fs->cwd);
 	t->fs->cwd = at;
 }
@@ -207,6 +208,13 @@ static void init_stdio(struct kernel *k, struct task *t)
 	}
 }
 
+static int conf_is(const struct bootconf *conf, const char *key, const char *value)
+{
+	const char *v = bootconf_get(conf, key);
+
+	return v && !strcmp(v, value);
+}
+
 static void link_init(struct kernel *k, struct task *t)
 {
 	struct thread_group *tg = t->tg;
@@ -223,6 +231,9 @@ static void link_init(struct kernel *k, struct task *t)
 	list_add_tail(&tg->node, &k->groups);
 	tg_get(tg);
 	tg->group_flags |= TG_INIT;
+	/* `caisson run` starts programs that were not written to be an init. */
+	if (conf_is(k->conf, "init_signals", "plain"))
+		tg->group_flags |= TG_INIT_MORTAL;
 	k->init_pid_ns->reaper = tg;
 	k->init = tg;
 	tg->session_leader = 1;

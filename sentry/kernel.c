@@ -96,7 +96,8 @@ void boot_fail(struct kernel *k, int exit_code, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	once();
-	log_error("%s", text);
+	/* The runtime says it to the user; twice is once too often. */
+	log_at(k->control_fd >= 0 ? LOG_INFO : LOG_ERROR, "%s", text);
 	if (k->platform)
 		platform_stop(k->platform);
 	bootconf_init(&m);

@@ -66,7 +66,7 @@ relock:
 		}
 		if (SIGBIT(signo) & SIG_IGNORE_MASK)
 			continue;
-		if ((tg->group_flags & (TG_INIT | TG_INIT_FAULT)) == TG_INIT &&
+		if ((tg->group_flags & (TG_INIT | TG_INIT_MORTAL)) == TG_INIT &&
 		    !(SIGBIT(signo) & SIG_KERNEL_ONLY_MASK))
 			continue;
 		if (SIGBIT(signo) & SIG_STOP_MASK) {

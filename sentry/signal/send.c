@@ -68,7 +68,7 @@ static int action_ignores(struct thread_group *tg, const struct linux_sigaction 
 		return 1;
 	if (sa->handler != LINUX_SIG_DFL)
 		return 0;
-	if ((tg->group_flags & (TG_INIT | TG_INIT_FAULT)) == TG_INIT &&
+	if ((tg->group_flags & (TG_INIT | TG_INIT_MORTAL)) == TG_INIT &&
 	    !(forced && (SIGBIT(signo) & SIG_KERNEL_ONLY_MASK)))
 		return 1;
 	return (SIGBIT(signo) & SIG_IGNORE_MASK) != 0;
@@ -311,7 +311,7 @@ void signal_force(struct task *t, const siginfo_t *si)
 		t->blocked &= ~bit;
 	}
 	if (sa->handler == LINUX_SIG_DFL)
-		t->tg->group_flags |= TG_INIT_FAULT;
+		t->tg->group_flags |= TG_INIT_MORTAL;
 	send_locked(t, si, 0);
 	signal_recalc_locked(t);
 	lock_release(&t->k->tasks_lock);

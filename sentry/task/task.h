@@ -171,7 +171,7 @@ struct thread_group {
 #define TG_REAPED 32u
 #define TG_EXECING 64u	  /* exec_task kills the others */
 #define TG_INIT 128u	  /* init of its pid namespace: default-action signals are ignored */
-#define TG_INIT_FAULT 256u /* … but for a fault of its own, which this marks */
+#define TG_INIT_MORTAL 256u /* … unless this is set: by a fault of its own, or at boot (init_signals=plain) */
 
 /* ---- threads ---- */
 
