@@ -65,6 +65,7 @@ struct watch {
 	struct notify_watch nw;
 	struct inotify *in;	 /* [I] */
 	struct inode *key;	 /* [I] the inode's address; a hint once dead */
+	uint64_t ino, dev;	 /* [I] for fdinfo */
 	int wd;			 /* [I] */
 	struct list_head wd_node, inode_node; /* [ctl] */
 	uint32_t flags;		 /* [a] IN_ONESHOT, IN_EXCL_UNLINK */
@@ -279,6 +280,8 @@ static int new_watch(struct inotify *in, struct inode *ino, uint32_t mask)
 	while (find_wd(in, in->last_wd));
 	w->in = in;
 	w->key = ino;
+	w->ino = ino->ino;
+	w->dev = ino->sb->dev;
 	w->wd = in->last_wd;
 	w->flags = mask & (IN_ONESHOT | IN_EXCL_UNLINK);
 	w->nw.mask = mask & IN_ALL_EVENTS;
@@ -470,14 +473,11 @@ static void inotify_show_fdinfo(struct file *f, struct strbuf *sb)
 	lock_acquire(&in->ctl);
 	sweep(in);
 	for (uint32_t i = 0; i < in->buckets; i++)
-		list_for_each(w, &in->by_wd[i], wd_node) {
-			struct inode *ino = w->nw.inode;
-
-			if (ino && !watch_is_dead(w))
+		list_for_each(w, &in->by_wd[i], wd_node)
+			if (!watch_is_dead(w))
 				strbuf_printf(sb, "inotify wd:%x ino:%llx sdev:%x mask:%x ignored_mask:0\n",
-					      w->wd, (unsigned long long)ino->ino,
-					      (unsigned)ino->sb->dev, w->nw.mask);
-		}
+					      w->wd, (unsigned long long)w->ino, (unsigned)w->dev,
+					      w->nw.mask);
 	lock_release(&in->ctl);
 }
 
