@@ -5,7 +5,8 @@
  * (net/) fill in and register before proc is first mounted. Nothing is read from the host.
  *
  * Rules for callbacks: any thread may call, several at once, without VFS tree locks; inode and
- * file position locks may be held (RANK_INODE), so they take only later ranks. A NULL callback
+ * file position locks may be held (RANK_INODE), so they take only later ranks; task_put and
+ * pidns_put too. A NULL callback
  * means "not known": its file is absent, or the error named at the callback (but the ones for
  * finding tasks, task_owner, task_info, may_access, uts_get and the texts must be there). `task` handles are
  * opaque references made by task_find and friends; a task that has exited keeps its handle valid
@@ -228,6 +229,9 @@ struct proc_source {
 
 	/* -- its files and links -- */
 	int (*fd_next)(const struct proc_source *ps, void *task, int from); /* -1: none */
+	/* How fd was opened (FMODE_*), without taking a reference: dropping the last one would close
+	 * the file under our locks. -ENOENT: not open. */
+	int (*fd_mode)(const struct proc_source *ps, void *task, int fd, uint32_t *fmode);
 	/* The open file (a reference) or NULL; *cloexec may be NULL. */
 	struct file *(*fd_get)(const struct proc_source *ps, void *task, int fd, int *cloexec);
 	int (*link_path)(const struct proc_source *ps, void *task, enum proc_link which,

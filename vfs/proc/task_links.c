@@ -94,16 +94,13 @@ static int fd_read(const struct pseudo_req *rq, struct strbuf *out)
 /* The link's permission bits say how the file was opened. */
 static int fd_attr(const struct pseudo_req *rq, struct inode *ino)
 {
-	struct file *f = get_fd(rq, NULL);
-	uint32_t bits = 0;
+	const struct proc_source *ps = proc_ps(rq);
+	uint32_t fmode = 0, bits = 0;
 
-	if (!f)
+	if (ps->fd_mode(ps, rq->inst->obj, (int)rq->inst->key[KEY_SUB], &fmode))
 		return -ENOENT;
-	if (f->mode & FMODE_PATH)
-		bits = 0;
-	else
-		bits = (f->mode & FMODE_READ ? 0500u : 0) | (f->mode & FMODE_WRITE ? 0300u : 0);
-	file_put(f);
+	if (!(fmode & FMODE_PATH))
+		bits = (fmode & FMODE_READ ? 0500u : 0) | (fmode & FMODE_WRITE ? 0300u : 0);
 	ino->mode = S_IFLNK | bits;
 	ino->size = 64;
 	return 0;
@@ -137,15 +134,12 @@ static int fd_find(const struct pseudo_req *dir, const char *name, size_t len,
 		   struct pseudo_inst *inst)
 {
 	const struct proc_source *ps = proc_ps(dir);
+	uint32_t fmode;
 	uint64_t fd;
 
-	if (pseudo_name_number(name, len, PID_NUMBER_LIMIT, &fd))
+	if (pseudo_name_number(name, len, PID_NUMBER_LIMIT, &fd) ||
+	    ps->fd_mode(ps, dir->inst->obj, (int)fd, &fmode))
 		return -ENOENT;
-	struct file *f = ps->fd_get(ps, dir->inst->obj, (int)fd, NULL);
-
-	if (!f)
-		return -ENOENT;
-	file_put(f);
 	inst->key[KEY_SUB] = fd;
 	return 0;
 }

@@ -185,6 +185,12 @@ static int fd_next(const struct proc_source *ps, void *task, int from)
 }
 
 static struct file *g_file;
+static int fd_mode(const struct proc_source *ps, void *task, int fd, uint32_t *fmode)
+{
+	*fmode = FMODE_READ;
+	return fd == 3 || fd == 7 ? 0 : -ENOENT;
+}
+
 static struct file *fd_get(const struct proc_source *ps, void *task, int fd, int *cloexec)
 {
 	if (cloexec)
@@ -277,6 +283,7 @@ static struct proc_source g_src = {
 	.number_set = number_set,
 	.mem_rw = mem_rw,
 	.fd_next = fd_next,
+	.fd_mode = fd_mode,
 	.fd_get = fd_get,
 	.link_path = link_path,
 	.ns_inum = ns_inum,
