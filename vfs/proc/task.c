@@ -147,9 +147,9 @@ static ssize_t oom_adj_write(const struct pseudo_req *rq, char *buf, size_t len)
 	LINK("exe", PROC_LINK_EXE),                                                          \
 	{ .name = "fd", .mode = S_IFDIR | 0500, .dyn = &g_proc_fd_dyn,                       \
 	  .permission = proc_fd_dir_permission, .attr = proc_fd_dir_attr,                    \
-	  PROC_NEEDS(fd_mode) },                                                             \
+	  PROC_NEEDS(fd_next) },                                                             \
 	{ .name = "fdinfo", .mode = S_IFDIR | 0555, .dyn = &g_proc_fdinfo_dyn,               \
-	  .permission = proc_fd_dir_permission, PROC_NEEDS(fd_mode) },                       \
+	  .permission = proc_fd_dir_permission, PROC_NEEDS(fd_next) },                       \
 	IDMAP("gid_map", PROC_GID_MAP),                                                      \
 	{ .name = "io", .mode = S_IFREG | 0400, .show = proc_show_io, PROC_NEEDS(io) },      \
 	{ .name = "limits", .mode = S_IFREG | 0444, .show = proc_show_limits,                \

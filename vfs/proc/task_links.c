@@ -91,13 +91,28 @@ static int fd_read(const struct pseudo_req *rq, struct strbuf *out)
 	return r;
 }
 
+/* A source without fd_mode answers through the file itself. */
+static int fd_mode_of(const struct pseudo_req *rq, uint64_t fd, uint32_t *fmode)
+{
+	const struct proc_source *ps = proc_ps(rq);
+
+	if (ps->fd_mode)
+		return ps->fd_mode(ps, rq->inst->obj, (int)fd, fmode);
+	struct file *f = ps->fd_get(ps, rq->inst->obj, (int)fd, NULL);
+
+	if (!f)
+		return -ENOENT;
+	*fmode = f->mode;
+	file_put(f);
+	return 0;
+}
+
 /* The link's permission bits say how the file was opened. */
 static int fd_attr(const struct pseudo_req *rq, struct inode *ino)
 {
-	const struct proc_source *ps = proc_ps(rq);
 	uint32_t fmode = 0, bits = 0;
 
-	if (ps->fd_mode(ps, rq->inst->obj, (int)rq->inst->key[KEY_SUB], &fmode))
+	if (fd_mode_of(rq, rq->inst->key[KEY_SUB], &fmode))
 		return -ENOENT;
 	if (!(fmode & FMODE_PATH))
 		bits = (fmode & FMODE_READ ? 0500u : 0) | (fmode & FMODE_WRITE ? 0300u : 0);
@@ -133,12 +148,11 @@ static int fd_next(const struct pseudo_req *dir, uint64_t from, uint64_t *key,
 static int fd_find(const struct pseudo_req *dir, const char *name, size_t len,
 		   struct pseudo_inst *inst)
 {
-	const struct proc_source *ps = proc_ps(dir);
 	uint32_t fmode;
 	uint64_t fd;
 
 	if (pseudo_name_number(name, len, PID_NUMBER_LIMIT, &fd) ||
-	    ps->fd_mode(ps, dir->inst->obj, (int)fd, &fmode))
+	    fd_mode_of(dir, fd, &fmode))
 		return -ENOENT;
 	inst->key[KEY_SUB] = fd;
 	return 0;
