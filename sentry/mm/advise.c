@@ -80,9 +80,9 @@ static int check_vma(const struct advice_rule *rule, const struct vma *v)
 	    !v->file)
 		return -EPERM;
 	if (rule->advice == MADV_REMOVE) {
-		if (!v->file || !(v->flags & VMA_SHARED))
+		if (!v->file)
 			return -EINVAL;
-		if (!(v->max_prot & PROT_WRITE))
+		if (!(v->flags & VMA_SHARED) || !(v->max_prot & PROT_WRITE))
 			return -EACCES;
 	}
 	if (rule->advice == MADV_POPULATE_WRITE && !(v->prot & PROT_WRITE))
