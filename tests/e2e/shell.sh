@@ -21,7 +21,7 @@ script "signals to children" 'sleep 100 & kill -TERM $!; wait $!; echo $?; sleep
 script "trap of a signal" 'trap "echo usr1" USR1; kill -USR1 $$; echo after'
 script "subshell environment" 'x=1; (x=2; echo $x); echo $x; export Y=z; bash -c "echo \$Y"'
 script "job control" 'set -m; sleep 0.2 & jobs | sed "s/[0-9]\{3,\}//"; fg >/dev/null; echo $?'
-script "stop and continue" 'set -m; sleep 0.3 & kill -STOP $!; sleep 0.05; jobs | grep -c Stopped; kill -CONT $!; wait $!; echo $?'
+script "stop and continue" 'set -m; sleep 0.3 & kill -STOP $!; sleep 0.05; jobs | grep -c Stopped; kill -CONT $!; wait -f $!; echo $?'
 script "globs" 'touch a1 a2 b1 .h; echo a*; echo *; shopt -s dotglob; echo *; shopt -s extglob; echo !(a*)'
 script "files" 'echo a > f; cp f g; mv g h; ln h i; ln -s i j; stat -c "%n %s %h %F" f h i j; rm i; cat j 2>&1 | tr -d "\n"; readlink j'
 script "permissions" 'umask 027; touch f; mkdir d; stat -c "%a %n" f d; chmod 4755 f; stat -c %a f; chmod u-s,g+w f; stat -c %A f'
