@@ -18,6 +18,9 @@ static const struct chrdev g_chrdevs[] = {
 	{ PTY_SLAVE_MAJOR, 0, PTY_MAX, "pts", &g_tty_ops, FMODE_STREAM, pty_open_slave },
 };
 
+/* fs_types.c refers to devtmpfs only weakly: this puts it into every program that has devices. */
+const struct fs_type *const g_dev_filesystem = &g_devtmpfs_type;
+
 #define CHRDEV_COUNT (sizeof(g_chrdevs) / sizeof(g_chrdevs[0]))
 
 const struct chrdev *chrdev_find(uint64_t rdev)

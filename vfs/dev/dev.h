@@ -19,6 +19,7 @@ struct chrdev {
 };
 
 extern const struct fs_type g_devtmpfs_type; /* devtmpfs.c */
+extern const struct fs_type *const g_dev_filesystem;
 
 const struct chrdev *chrdev_find(uint64_t rdev);
 /* The "Character devices" lines of /proc/devices. */

@@ -130,7 +130,7 @@ struct file *pty_open_peer(struct file *master, uint32_t flags, const struct cre
 	dentry_put(d);
 	if (IS_ERR(f))
 		return f;
-	err = open_slave(t, f, 0);
+	err = open_slave(t, f, (flags & O_NOCTTY) != 0);
 	if (err) {
 		file_put(f);
 		return ERR_PTR(err);
