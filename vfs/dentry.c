@@ -162,8 +162,9 @@ static void dentry_hash(struct vfs *vfs, struct dentry *d)
 }
 
 /*
- * Takes d out of the cache and moves the cache's reference to *dead, a list through hash_next for
- * dentry_reap(). tree_lock held for writing.
+ * Takes d out of the cache and drops the cache's reference. If it was the last, d goes to *dead, a
+ * list through hash_next for dentry_reap(); if not, its holders may even hash it again before the
+ * list is reaped. tree_lock held for writing.
  */
 static void dentry_unhash(struct vfs *vfs, struct dentry *d, struct dentry **dead)
 {
@@ -172,6 +173,8 @@ static void dentry_unhash(struct vfs *vfs, struct dentry *d, struct dentry **dea
 	d->flags &= ~DENTRY_HASHED;
 	list_del(&d->child);
 	list_del(&d->lru);
+	if (!ref_put(&d->ref))
+		return;
 	d->hash_next = *dead;
 	*dead = d;
 }
@@ -181,9 +184,7 @@ static void dentry_reap(struct dentry *dead)
 	while (dead) {
 		struct dentry *next = dead->hash_next;
 
-		dead->hash_next = NULL;
-		if (ref_put(&dead->ref))
-			dentry_free(dead);
+		dentry_free(dead);
 		dead = next;
 	}
 }
@@ -449,8 +450,12 @@ void dentry_move(struct vfs *vfs, struct dentry *source, struct dentry *target, 
 	dentry_put(put);
 }
 
-/* Unhashes everything cached below top, children first, without recursion; mounts stay. */
-static void dentry_drop_children(struct vfs *vfs, struct dentry *top, struct dentry **dead)
+/*
+ * Unhashes what is cached below top, children first, without recursion. Mountpoints stay. Busy
+ * directories stay too unless `all` says so: a second dentry for the same directory would have a
+ * cache of its own, which changes made through the first never reach.
+ */
+static void dentry_drop_children(struct vfs *vfs, struct dentry *top, int all, struct dentry **dead)
 {
 	struct dentry *cur = top;
 
@@ -463,7 +468,9 @@ static void dentry_drop_children(struct vfs *vfs, struct dentry *top, struct den
 
 			if (cur == top)
 				return;
-			if (!cur->mounted && list_empty(&cur->children))
+			if (!cur->mounted && list_empty(&cur->children) &&
+			    (all || ref_read(&cur->ref) == 1 || !cur->inode ||
+			     !S_ISDIR(cur->inode->mode)))
 				dentry_unhash(vfs, cur, dead);
 			if (next != &parent->children) {
 				cur = list_entry(next, struct dentry, child);
@@ -474,23 +481,28 @@ static void dentry_drop_children(struct vfs *vfs, struct dentry *top, struct den
 	}
 }
 
-void dentry_invalidate(struct dentry *d)
+static void dentry_drop_tree(struct dentry *d, int all)
 {
 	struct vfs *vfs = d->sb->vfs;
 	struct dentry *dead = NULL;
 
 	rwlock_write(&vfs->tree_lock);
-	dentry_drop_children(vfs, d, &dead);
+	dentry_drop_children(vfs, d, all, &dead);
 	if ((d->flags & DENTRY_HASHED) && !d->mounted && list_empty(&d->children))
 		dentry_unhash(vfs, d, &dead);
 	rwlock_release(&vfs->tree_lock);
 	dentry_reap(dead);
 }
 
+void dentry_invalidate(struct dentry *d)
+{
+	dentry_drop_tree(d, 0);
+}
+
 void dentry_drop_superblock(struct superblock *sb)
 {
 	if (sb->root) {
-		dentry_invalidate(sb->root);
+		dentry_drop_tree(sb->root, 1);
 		dentry_put(sb->root);
 		sb->root = NULL;
 	}

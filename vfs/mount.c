@@ -53,7 +53,7 @@ struct mount *mount_new(struct superblock *sb, uint32_t mnt_flags)
 
 struct mount *mount_clone(struct mount *m, struct dentry *root)
 {
-	struct mount *c = mount_new(sb_get(m->sb), m->flags);
+	struct mount *c = mount_new(sb_get(m->sb), m->flags & ~MNT_F_DETACHED);
 
 	if (!c)
 		return NULL;

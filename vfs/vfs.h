@@ -192,6 +192,7 @@ struct mount {
 #define MNT_F_STRICTATIME 128u
 #define MNT_F_NOSYMFOLLOW 256u
 #define MNT_F_LOCKED 512u /* set up at boot for masking: the guest may not unmount it */
+#define MNT_F_DETACHED 1024u /* [tree] top of a tree that a fsmount/open_tree file owns */
 
 /* An open file description. */
 struct file {
@@ -566,7 +567,8 @@ void inode_touch(struct inode *ino, uint32_t which); /* IATTR_ATIME|MTIME|CTIME:
 struct dentry *dentry_new_root(struct superblock *sb, struct inode *ino);
 struct dentry *dentry_get(struct dentry *d);
 void dentry_put(struct dentry *d);
-/* Forgets cached children and d itself when unused (revalidation, proc exit). */
+/* Forgets cached children that are not in use, and d itself unless such a child or a mount is
+ * below (revalidation, proc exit). No lock held. */
 void dentry_invalidate(struct dentry *d);
 /* One component below parent: cached, or through lookup(); -ENOENT is ERR_PTR, not negative. */
 struct dentry *vfs_lookup_one(struct dentry *parent, const char *name, size_t len);

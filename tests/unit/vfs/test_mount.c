@@ -3,6 +3,7 @@
 #include <linux/mount.h>
 
 #include "tests/unit/vfs/fixture.h"
+#include "vfs/fscontext.h"
 
 #define DETACH 2
 #define EXPIRE 4
@@ -316,12 +317,67 @@ START_TEST(locked_mounts_stay)
 }
 END_TEST
 
+START_TEST(contexts_make_mounts)
+{
+	struct file *fc, *m;
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+
+	ck_assert_int_eq(PTR_ERR(fscontext_fsopen(&g_ctx, "nosuch", 0)), -ENODEV);
+	fc = fscontext_fsopen(&g_ctx, "tmpfs", 0);
+	ck_assert(!IS_ERR(fc));
+	ck_assert_int_eq(fscontext_fsconfig(&g_ctx, fc, FSCONFIG_SET_STRING, "size", "1m", 0), 0);
+	ck_assert_int_eq(fscontext_fsconfig(&g_ctx, fc, FSCONFIG_SET_STRING, "source", "mine", 0), 0);
+	ck_assert_int_eq(fscontext_fsconfig(&g_ctx, fc, FSCONFIG_SET_STRING, "x", "1,size=2m", 0), -EINVAL);
+	ck_assert_int_eq(PTR_ERR(fscontext_fsmount(&g_ctx, fc, 0, 0)), -EINVAL);
+	ck_assert_int_eq(fscontext_fsconfig(&g_ctx, fc, FSCONFIG_CMD_CREATE, NULL, NULL, 0), 0);
+	ck_assert_int_eq(fscontext_fsconfig(&g_ctx, fc, FSCONFIG_CMD_CREATE, NULL, NULL, 0), -EBUSY);
+	m = fscontext_fsmount(&g_ctx, fc, 0, MOUNT_ATTR_NODEV);
+	ck_assert(!IS_ERR(m));
+	ck_assert_int_eq(fscontext_move_mount(&g_ctx, &m->path, "", NULL, "/a", MOVE_MOUNT_F_EMPTY_PATH), 0);
+	file_put(m);
+	file_put(fc);
+	ck_assert_ptr_nonnull(strstr(show(0), "mine /a tmpfs rw,nodev,relatime,size=1024k,inode64 0 0\n"));
+	fix_create("/a/x");
+	/* a reconfiguration through fspick */
+	fc = fscontext_fspick(&g_ctx, NULL, "/a", 0);
+	ck_assert_int_eq(fscontext_fsconfig(&g_ctx, fc, FSCONFIG_SET_FLAG, "ro", NULL, 0), 0);
+	ck_assert_int_eq(fscontext_fsconfig(&g_ctx, fc, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0), 0);
+	ck_assert_int_eq(fix_try_open("/a/x", O_WRONLY), -EROFS);
+	ck_assert_int_eq(fscontext_fsconfig(&g_ctx, fc, FSCONFIG_SET_FLAG, "rw", NULL, 0), 0);
+	ck_assert_int_eq(fscontext_fsconfig(&g_ctx, fc, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0), 0);
+	ck_assert_int_eq(fix_try_open("/a/x", O_WRONLY), 0);
+	file_put(fc);
+	/* a tree cloned, dropped; cloned again and attached */
+	m = fscontext_open_tree(&g_ctx, NULL, "/a", OPEN_TREE_CLONE | 0x8000);
+	ck_assert(!IS_ERR(m));
+	file_put(m);
+	m = fscontext_open_tree(&g_ctx, NULL, "/a", OPEN_TREE_CLONE | 0x8000);
+	ck_assert_int_eq(fscontext_mount_setattr(&g_ctx, &m->path, "", AT_EMPTY_PATH, &attr), 0);
+	ck_assert_int_eq(fscontext_move_mount(&g_ctx, &m->path, "", NULL, "/b", MOVE_MOUNT_F_EMPTY_PATH), 0);
+	ck_assert_int_eq(fix_try_open("/b/x", O_WRONLY), -EROFS);
+	ck_assert_int_eq(fix_try_open("/a/x", O_WRONLY), 0);
+	ck_assert_int_eq(umount("/b"), -EBUSY);
+	file_put(m);
+	ck_assert_int_eq(umount("/b"), 0);
+	struct file *f = fix_open("/a/x", O_WRONLY, 0);
+
+	ck_assert_int_eq(fscontext_mount_setattr(&g_ctx, NULL, "/a", 0, &attr), -EBUSY);
+	file_put(f);
+	ck_assert_int_eq(fscontext_mount_setattr(&g_ctx, NULL, "/a/x", 0, &attr), -EINVAL);
+	attr.attr_set = MOUNT_ATTR_NOATIME;
+	ck_assert_int_eq(fscontext_mount_setattr(&g_ctx, NULL, "/a", 0, &attr), -EINVAL);
+	attr.attr_clr = MOUNT_ATTR__ATIME;
+	ck_assert_int_eq(fscontext_mount_setattr(&g_ctx, NULL, "/a", 0, &attr), 0);
+	ck_assert_ptr_nonnull(strstr(show(0), "mine /a tmpfs rw,nodev,noatime,size"));
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {
 		mounting_and_unmounting, flags_and_remounts, binds_plain_and_recursive, moving,
 		shared_peers_see_mounts, slaves_keep_a_master_when_peers_leave,
-		namespaces_are_copies, pivot_root_swaps_roots, locked_mounts_stay,
+		namespaces_are_copies, pivot_root_swaps_roots, locked_mounts_stay, contexts_make_mounts,
 	};
 	Suite *s = suite_create("mount");
 	TCase *tc = tcase_create("all");
