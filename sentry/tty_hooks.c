@@ -3,6 +3,9 @@
  * What terminals need to know about processes (vfs/dev/tty.h's hooks). They may run under a
  * terminal's lock and take tasks_lock.
  */
+#include <fcntl.h>
+
+#include "sentry/fd/fdtable.h"
 #include "sentry/signal/signal.h"
 #include "sentry/syscall/syscall.h"
 #include "sentry/task/task_priv.h"
@@ -178,6 +181,15 @@ static int hook_pid_nr(struct pid *p)
 	return current ? pid_nr_in(p, current->pid_ns) : p->numbers[0].nr;
 }
 
+static int install_fd(struct file *f, uint32_t flags)
+{
+	int fd = current ? fd_install(current, f, 0, flags & O_CLOEXEC) : -ENOTTY;
+
+	if (fd < 0)
+		file_put(f);
+	return fd;
+}
+
 static const struct tty_hooks g_hooks = {
 	.current_pgrp = current_pgrp,
 	.current_session = current_session,
@@ -194,6 +206,7 @@ static const struct tty_hooks g_hooks = {
 	.pid_nr = hook_pid_nr,
 	.pid_get = hook_pid_get,
 	.pid_put = hook_pid_put,
+	.install_fd = install_fd,
 };
 
 void tty_hooks_start(struct kernel *k)

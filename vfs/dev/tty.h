@@ -55,6 +55,9 @@ struct tty_hooks {
 	int (*pid_nr)(struct pid *p);
 	struct pid *(*pid_get)(struct pid *p);
 	void (*pid_put)(struct pid *p);
+	/* An fd of the caller for f (consumed), close-on-exec with O_CLOEXEC in flags: TIOCGPTPEER.
+	 * May be NULL. Called without a lock. */
+	int (*install_fd)(struct file *f, uint32_t flags);
 };
 void tty_set_hooks(const struct tty_hooks *hooks); /* at boot, before any terminal exists */
 
@@ -75,8 +78,8 @@ void tty_vhangup_current(void);
 
 /* 1 when f is a terminal (either side). */
 int file_is_tty(const struct file *f);
-/* TIOCGPTPEER, which returns an fd and so is served by the sentry's ioctl: opens the other side of
- * a master with O_* flags. A reference or ERR_PTR (-ENOTTY when f is no master). */
+/* Opens the other side of a master with O_* flags (TIOCGPTPEER, and without an fd the console). A
+ * reference or ERR_PTR (-ENOTTY when f is no master). */
 struct file *pty_open_peer(struct file *master, uint32_t flags, const struct cred *cred);
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ioctls of terminals: a table of commands, each on the pair (a master's descriptor speaks about
- * the slave's settings, as on Linux). TIOCGPTPEER is pty_open_peer(), since it returns an fd.
+ * the slave's settings, as on Linux).
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -528,6 +528,17 @@ static long ioctl_sig(struct tty_call *c)
 	return 0;
 }
 
+static long ioctl_peer(struct tty_call *c)
+{
+	uint32_t flags = (uint32_t)c->r->arg;
+	struct file *peer;
+
+	if (!g_tty_hooks || !g_tty_hooks->install_fd)
+		return -ENOTTY;
+	peer = pty_open_peer(c->f, flags, c->f->cred);
+	return IS_ERR(peer) ? PTR_ERR(peer) : g_tty_hooks->install_fd(peer, flags);
+}
+
 #define FOR_MASTER 1u
 
 static const struct {
@@ -581,6 +592,7 @@ static const struct {
 	{ TIOCGPKT, FOR_MASTER, ioctl_packet },
 	{ TIOCGPTN, FOR_MASTER, ioctl_ptn },
 	{ TIOCSIG, FOR_MASTER, ioctl_sig },
+	{ TIOCGPTPEER, FOR_MASTER, ioctl_peer },
 };
 
 long tty_ioctl(struct file *f, struct ioctl_req *r)
