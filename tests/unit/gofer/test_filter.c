@@ -12,7 +12,7 @@
 
 #include "tests/unit/gofer/gofer_test.h"
 
-#define NR_MAX 600
+#define NR_MAX 480
 
 static void setup(void)
 {

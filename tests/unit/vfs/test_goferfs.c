@@ -6,6 +6,7 @@
 #include <check.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "gofer/proto/wire.h"
 #include "platform/base/bootconf.h"
 #include "platform/base/log.h"
 #include "vfs/goferfs/goferfs.h"
@@ -424,6 +426,217 @@ START_TEST(shared_sees_changes)
 }
 END_TEST
 
+/* Threads that all wait for replies at once, on trees that ask for every step. */
+#define THREADS 8
+#define ROUNDS 300
+
+static void *hammer(void *arg)
+{
+	long me = (long)arg;
+	struct linux_stat st;
+	char name[64];
+
+	for (int i = 0; i < ROUNDS; i++) {
+		check_text("/sub/deep/file", "deep");
+		snprintf(name, sizeof(name), "/sub/t%ld-%d", me, i % 7);
+		write_text(name, O_WRONLY | O_CREAT, "mine");
+		check_text(name, "mine");
+		ck_assert_int_eq(stat_of("/nothing/at/all", &st), -ENOENT);
+		if (i % 2)
+			ck_assert_int_eq(vfs_unlinkat(&g_ctx, NULL, name, 0), 0);
+	}
+	return NULL;
+}
+
+static void hammer_all(void)
+{
+	pthread_t t[THREADS];
+
+	for (long i = 0; i < THREADS; i++)
+		ck_assert_int_eq(pthread_create(&t[i], NULL, hammer, (void *)i), 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(t[i], NULL);
+}
+
+START_TEST(threads_shared)
+{
+	start_gofer("rw\t");
+	mount_it(0);
+	hammer_all();
+	teardown_tree();
+}
+END_TEST
+
+START_TEST(threads_exclusive)
+{
+	start_gofer("rw\texclusive");
+	mount_it(1);
+	hammer_all();
+	teardown_tree();
+}
+END_TEST
+
+static int g_died;
+
+static void died(void *arg)
+{
+	(void)arg;
+	__atomic_store_n(&g_died, 1, __ATOMIC_SEQ_CST);
+}
+
+/* The gofer's death is noticed, told once, and what is cached still works. */
+START_TEST(gofer_dies)
+{
+	struct linux_stat st;
+
+	start_gofer("ro\texclusive");
+	mount_it(1);
+	goferfs_on_death(g_conn, died, NULL);
+	check_text("/hello", "hello, world\n");
+	ck_assert_int_eq(stat_of("/nothing", &st), -ENOENT);
+	log_setup(-1, LOG_ERROR, "test");
+	kill(g_gofer, SIGKILL);
+	waitpid(g_gofer, NULL, 0);
+	g_gofer = 0;
+	ck_assert_int_eq(PTR_ERR(open_at("/sub/deep/file", O_RDONLY)), -EIO);
+	ck_assert_int_eq(g_died, 1);
+	check_text("/hello", "hello, world\n");
+	teardown_tree();
+}
+END_TEST
+
+/* ---- a gofer that lies ---- */
+
+struct liar {
+	int sock;
+	uint32_t type; /* the request it lies about */
+	int how;
+};
+
+#define LIES 9
+
+static void *lie(void *arg)
+{
+	struct liar *l = arg;
+	static const uint8_t zero[256];
+
+	for (;;) {
+		uint8_t in[4096], out[4096];
+		struct gofer_attr a = { .dev = 1, .ino = 1, .mode = S_IFDIR | 0755, .nlink = 2 };
+		struct gofer_hdr h;
+		struct wire_out o;
+
+		if (recv(l->sock, in, sizeof(in), 0) < (ssize_t)sizeof(h))
+			return NULL;
+		memcpy(&h, in, sizeof(h));
+		wire_out_init(&o, out + sizeof(h), sizeof(out) - sizeof(h));
+		switch (h.type) {
+		case GOFER_HELLO:
+			wire_put_u32(&o, GOFER_VERSION);
+			wire_put_u32(&o, GOFER_MSG_MAX);
+			break;
+		case GOFER_ATTACH:
+			wire_put_u32(&o, 1);
+			wire_put_u32(&o, 0);
+			wire_put(&o, &a, sizeof(a));
+			break;
+		case GOFER_WALK:
+			wire_put_u32(&o, 1);
+			wire_put_u32(&o, 0);
+			wire_put_u32(&o, 2);
+			a.ino = 2;
+			a.mode = S_IFREG | 0644;
+			wire_put(&o, &a, sizeof(a));
+			break;
+		default:
+			break;
+		}
+		h.flags = GOFER_F_REPLY;
+		h.size = (uint32_t)(sizeof(h) + o.len);
+		if (h.type == l->type)
+			switch (l->how) {
+			case 0: /* too short */
+				h.size -= 1;
+				break;
+			case 1: /* longer than it says */
+				wire_put(&o, zero, 4);
+				break;
+			case 2: /* for somebody else */
+				h.tag += 1000;
+				break;
+			case 3: /* another message */
+				h.type ^= 1;
+				break;
+			case 4: /* an fd that is not there */
+				h.flags |= GOFER_F_FD;
+				break;
+			case 5: /* no body */
+				h.size = sizeof(h);
+				break;
+			case 6: /* errors are negative */
+				h.error = 5;
+				break;
+			case 7: /* not even a header */
+				h.size = 3;
+				break;
+			case 8: /* nonsense of the right size */
+				memset(out + sizeof(h), 0xff, o.len);
+				break;
+			}
+		memcpy(out, &h, sizeof(h));
+		size_t n = h.type == l->type && l->how == 1 ? sizeof(h) + o.len : h.size;
+
+		if (h.type != l->type && l->how == 3)
+			n = h.size;
+		if (send(l->sock, out, n, MSG_NOSIGNAL) < 0)
+			return NULL;
+	}
+}
+
+START_TEST(lying_gofer)
+{
+	static const uint32_t types[] = { GOFER_HELLO, GOFER_ATTACH, GOFER_WALK, GOFER_OPEN };
+	struct liar l = { .type = types[_i / LIES], .how = _i % LIES };
+	struct linux_stat st;
+	pthread_t t;
+	int sv[2];
+
+	log_setup(-1, LOG_ERROR, "test");
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv), 0);
+	l.sock = sv[1];
+	ck_assert_int_eq(pthread_create(&t, NULL, lie, &l), 0);
+	g_conn = goferfs_connect(sv[0]);
+	if (l.type == GOFER_HELLO) {
+		ck_assert(IS_ERR(g_conn));
+		return;
+	}
+	struct goferfs_boot gb = { .conn = g_conn };
+
+	g_vfs = vfs_new();
+	struct superblock *sb = g_goferfs_type.mount(g_vfs, "root", 0, "", &gb);
+
+	if (l.type == GOFER_ATTACH) {
+		ck_assert(IS_ERR(sb));
+		return;
+	}
+	ck_assert(!IS_ERR(sb));
+	sb_put(sb);
+	goferfs_on_death(g_conn, died, NULL);
+	g_died = 0;
+	/* Fresh, for the second mount needs a second attach: the liar grants it. */
+	mount_it(0);
+	int err = (int)stat_of("/x", &st);
+
+	if (l.type == GOFER_WALK) {
+		ck_assert_int_eq(err, -EIO);
+		ck_assert_int_eq(g_died, 1);
+	} else {
+		ck_assert_int_eq(err, 0);
+		ck_assert_int_eq(PTR_ERR(open_at("/x", O_RDONLY)), -EIO);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	char bin[1100];
@@ -439,6 +652,11 @@ int main(void)
 	tcase_add_test(tc, writable_exclusive);
 	tcase_add_test(tc, writable_shared);
 	tcase_add_test(tc, shared_sees_changes);
+	tcase_add_test(tc, threads_shared);
+	tcase_add_test(tc, threads_exclusive);
+	tcase_add_test(tc, gofer_dies);
+	tcase_add_loop_test(tc, lying_gofer, 0, 4 * LIES);
+	tcase_set_timeout(tc, 30);
 	suite_add_tcase(s, tc);
 	SRunner *sr = srunner_create(s);
 
