@@ -17,6 +17,7 @@
 #include "platform/base/log.h"
 #include "platform/base/thread.h"
 #include "platform/host/memfile.h"
+#include "sentry/ipc/ipc.h"
 #include "sentry/isolate.h"
 #include "sentry/loader/loader.h"
 #include "sentry/task/task_priv.h"
@@ -25,7 +26,6 @@
 
 /* Other parts' starts; a part that is not linked is not there. */
 int socket_layer_start(struct kernel *k) __attribute__((weak));
-int ipc_start(struct kernel *k) __attribute__((weak));
 void proc_source_start(struct kernel *k) __attribute__((weak));
 void tty_hooks_start(struct kernel *k) __attribute__((weak));
 int timekeeper_start(struct kernel *k) __attribute__((weak));
@@ -87,8 +87,9 @@ static void start_parts(struct kernel *k)
 		proc_source_start(k);
 	if (timekeeper_start)
 		err = timekeeper_start(k);
-	if (!err && ipc_start)
-		err = ipc_start(k);
+	k->init_ipc_ns = ipc_ns_new(k);
+	if (!err && !k->init_ipc_ns)
+		err = -ENOMEM;
 	if (!err && socket_layer_start)
 		err = socket_layer_start(k);
 	if (!err)

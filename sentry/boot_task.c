@@ -13,6 +13,7 @@
 
 #include "platform/base/log.h"
 #include "sentry/boot.h"
+#include "sentry/ipc/ipc.h"
 #include "sentry/task/task_priv.h"
 #include "vfs/hostfd/hostfd.h"
 
@@ -259,7 +260,7 @@ struct task *boot_init_task(struct kernel *k)
 	t->sighand = sighand_new();
 	t->files = fdtable_new();
 	t->uts = uts_get(k->init_uts_ns);
-	t->ipc = k->init_ipc_ns;
+	t->ipc = ipc_ns_get(k->init_ipc_ns);
 	t->no_new_privs = conf_u64(k, "no_new_privs", 0, 1) != 0;
 	if (!t->sighand || !t->files)
 		boot_fail(k, BOOT_EXIT_SETUP, "out of memory");

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "platform/base/log.h"
+#include "sentry/ipc/ipc.h"
 #include "sentry/syscall/syscall.h"
 #include "sentry/task/pidfd.h"
 #include "sentry/task/task_priv.h"
@@ -65,7 +66,7 @@ static int check_flags(struct task *t, const struct clone_args_k *a)
 	if (f & CLONE_INTO_CGROUP)
 		return -EOPNOTSUPP;
 	/* Not there, as with a kernel built without them. */
-	if (f & (CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWTIME | CLONE_NEWCGROUP | CLONE_NEWIPC)) {
+	if (f & (CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWTIME | CLONE_NEWCGROUP)) {
 		log_once("clone: namespace flags %#llx are not supported", (unsigned long long)f);
 		return -EINVAL;
 	}
@@ -164,7 +165,8 @@ static int copy_shared(struct task *t, struct task *c, uint64_t flags)
 	if (err)
 		return err;
 	c->uts = flags & CLONE_NEWUTS ? uts_dup(t->uts) : uts_get(t->uts);
-	return c->uts ? 0 : -ENOMEM;
+	c->ipc = flags & CLONE_NEWIPC ? ipc_ns_new(t->k) : ipc_ns_get(ipc_ns_of(t));
+	return c->uts && c->ipc ? 0 : -ENOMEM;
 }
 
 static void copy_misc(struct task *t, struct task *c, const struct clone_args_k *a)
@@ -179,7 +181,6 @@ static void copy_misc(struct task *t, struct task *c, const struct clone_args_k 
 	if (flags & CLONE_SETTLS)
 		c->regs.fs_base = a->tls;
 	c->cred = cred_get(t->cred);
-	c->ipc = t->ipc;
 	c->blocked = t->blocked;
 	/* A vfork child may not use the parent's handler stack by accident; others on VM neither. */
 	if ((flags & (CLONE_VM | CLONE_VFORK)) != CLONE_VM)

@@ -10,6 +10,7 @@
  * tells the parent. The parent's wait (or nobody's interest in it) then releases it.
  */
 #include "platform/base/log.h"
+#include "sentry/ipc/ipc.h"
 #include "sentry/task/run.h"
 #include "sentry/task/task_priv.h"
 #include "vfs/dev/tty.h"
@@ -283,14 +284,17 @@ static void leave_resources(struct task *t)
 	struct fdtable *files;
 	struct fs_struct *fs;
 	struct uts_ns *uts;
+	struct ipc_ns *ipc;
 
 	lock_acquire(&t->k->tasks_lock);
 	files = t->files;
 	fs = t->fs;
 	uts = t->uts;
+	ipc = t->ipc;
 	t->files = NULL;
 	t->fs = NULL;
 	t->uts = NULL;
+	t->ipc = NULL;
 	lock_release(&t->k->tasks_lock);
 	if (files)
 		fdtable_put(files);
@@ -298,6 +302,8 @@ static void leave_resources(struct task *t)
 		fs_put(fs);
 	if (uts)
 		uts_put(uts);
+	if (ipc)
+		ipc_ns_put(ipc);
 	if (seccomp_task_exit)
 		seccomp_task_exit(t);
 }

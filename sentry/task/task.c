@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sentry/ipc/ipc.h"
 #include "sentry/task/task_priv.h"
 
 __thread struct task *current;
@@ -70,9 +71,12 @@ void task_drop_resources(struct task *t)
 		fs_put(t->fs);
 	if (t->uts)
 		uts_put(t->uts);
+	if (t->ipc)
+		ipc_ns_put(t->ipc);
 	t->files = NULL;
 	t->fs = NULL;
 	t->uts = NULL;
+	t->ipc = NULL;
 }
 
 void task_put(struct task *t)
