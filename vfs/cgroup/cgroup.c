@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "vfs/cgroup/cgroup.h"
+#include "vfs/cgroup/cgroup_priv.h"
 #include "vfs/pseudo/pseudo.h"
 
 #define CGROUP2_MAGIC 0x63677270
@@ -46,6 +47,16 @@ static int show_value(const struct pseudo_req *rq, struct strbuf *out)
 	else
 		strbuf_printf(out, "%llu\n", (unsigned long long)v);
 	return 0;
+}
+
+static int value_known(const struct pseudo_req *rq)
+{
+	struct cgroup_stats st;
+	uint64_t v;
+
+	get_stats(rq, &st);
+	memcpy(&v, (const char *)&st + rq->desc->arg, sizeof(v));
+	return v != 0;
 }
 
 static int show_fixed(const struct pseudo_req *rq, struct strbuf *out)
@@ -175,6 +186,9 @@ static ssize_t write_limit(const struct pseudo_req *rq, char *buf, size_t len)
 #define VALUE(n, field) \
 	{ .name = (n), .mode = S_IFREG | 0444, .show = show_value, \
 	  .arg = (long)offsetof(struct cgroup_stats, field) }
+#define PEAK(n, field) \
+	{ .name = (n), .mode = S_IFREG | 0444, .show = show_value, .present = value_known, \
+	  .arg = (long)offsetof(struct cgroup_stats, field) }
 #define LIMIT(n, field, which) \
 	{ .name = (n), .mode = S_IFREG | 0644, .show = show_value, .write = write_limit, \
 	  .arg = (long)offsetof(struct cgroup_stats, field), .ptr = (void *)(uintptr_t)(which) }
@@ -209,14 +223,14 @@ static const struct pseudo_desc g_files[] = {
 	LIMIT("memory.max", memory_max, CGROUP_MEMORY_MAX),
 	FIXED("memory.min", "0\n"),
 	FIXED("memory.oom.group", "0\n"),
-	VALUE("memory.peak", memory_peak),
+	PEAK("memory.peak", memory_peak),
 	PSEUDO_FILE("memory.stat", 0444, show_memory_stat),
 	FIXED("memory.swap.current", "0\n"),
 	FIXED("memory.swap.max", "0\n"),
 	VALUE("pids.current", pids_current),
 	FIXED("pids.events", "max 0\n"),
 	LIMIT("pids.max", pids_max, CGROUP_PIDS_MAX),
-	VALUE("pids.peak", pids_peak),
+	PEAK("pids.peak", pids_peak),
 	PSEUDO_END,
 };
 
@@ -241,6 +255,8 @@ static struct superblock *cgroup_mount(struct vfs *vfs, const char *source, uint
 	char key[32], val[32];
 	int r;
 
+	if (!cs)
+		cs = cgroup_source_of_proc();
 	if (!cs)
 		return ERR_PTR(-ENODEV);
 	while ((r = mount_option_next(&pos, key, sizeof(key), val, sizeof(val))) > 0) {

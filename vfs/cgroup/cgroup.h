@@ -15,6 +15,7 @@ extern const struct fs_type g_cgroup2_type;
 #define CGROUP_MAX UINT64_MAX /* "max": no limit */
 
 struct cgroup_stats {
+	/* peaks of 0: not known, and then there is no such file */
 	uint64_t memory_current, memory_peak, memory_max, memory_high;
 	uint64_t memory_anon, memory_file, memory_shmem, memory_kernel, pgfault, pgmajfault;
 	uint64_t oom_events, oom_kills;
@@ -38,7 +39,7 @@ struct cgroup_source {
 	int (*limit_set)(const struct cgroup_source *cs, enum cgroup_limit which, uint64_t val);
 };
 
-/* Before the first mount; borrowed for ever. */
+/* Before the first mount; borrowed for ever. Without it the figures are proc's, with no limits. */
 void cgroup_set_source(const struct cgroup_source *cs);
 
 #endif

@@ -74,12 +74,22 @@ static const struct super_ops g_ovl_super_ops = {
 	.destroy = ovl_destroy,
 };
 
-static struct superblock *upper_new(struct vfs *vfs, uint64_t limit)
+/* The only option is tmpfs's "size=", which goes before the boot struct's limit. */
+static struct superblock *upper_new(struct vfs *vfs, uint64_t limit, const char *mount_options)
 {
-	char options[64] = "";
+	const char *pos = mount_options ? mount_options : "";
+	char options[64] = "", key[32], val[48];
+	int r;
 
 	if (limit)
 		snprintf(options, sizeof(options), "size=%llu", (unsigned long long)limit);
+	while ((r = mount_option_next(&pos, key, sizeof(key), val, sizeof(val))) > 0) {
+		if (strcmp(key, "size"))
+			return ERR_PTR(-EINVAL);
+		snprintf(options, sizeof(options), "size=%s", val);
+	}
+	if (r < 0)
+		return ERR_PTR(r);
 	return g_tmpfs_type.mount(vfs, "overlay", 0, options, NULL);
 }
 
@@ -92,9 +102,6 @@ static struct superblock *ovl_mount(struct vfs *vfs, const char *source, uint32_
 		log_once("overlay: mounts made by the guest are not supported");
 		return ERR_PTR(-EINVAL);
 	}
-	if (options && options[0])
-		return ERR_PTR(-EINVAL);
-
 	struct ovl_sb *os = calloc(1, sizeof(*os));
 	struct superblock *sb = sb_new(vfs, &g_overlay_type, &g_ovl_super_ops, sb_flags, OVL_MAGIC,
 				       source && source[0] ? source : "overlay");
@@ -125,7 +132,7 @@ static struct superblock *ovl_mount(struct vfs *vfs, const char *source, uint32_
 	os->cred = cred_new(0, 0, CAP_ALL_MASK);
 	if (!os->table || !os->cred)
 		goto out_put;
-	struct superblock *upper = upper_new(vfs, ob->upper_size_limit);
+	struct superblock *upper = upper_new(vfs, ob->upper_size_limit, options);
 
 	if (IS_ERR(upper)) {
 		err = (int)PTR_ERR(upper);

@@ -284,6 +284,8 @@ struct proc_net_source {
 /* Before the first mount; borrowed for ever. Without a task source proc can not be mounted. */
 void proc_set_source(const struct proc_source *ps);
 void proc_set_net_source(const struct proc_net_source *ns);
+/* NULL before it was set. For sysfs and cgroup2, whose figures are the same ones. */
+const struct proc_source *proc_get_source(void);
 
 /* A value of sys/ that proc keeps itself, for whoever obeys it: 0 or -ENOENT. */
 int proc_sysctl_value(const char *name, int64_t *val, int count);

@@ -21,6 +21,11 @@ void proc_set_net_source(const struct proc_net_source *ns)
 	__atomic_store_n(&g_net_source, ns, __ATOMIC_RELEASE);
 }
 
+const struct proc_source *proc_get_source(void)
+{
+	return __atomic_load_n(&g_source, __ATOMIC_ACQUIRE);
+}
+
 const struct proc_net_source *proc_net(void)
 {
 	return __atomic_load_n(&g_net_source, __ATOMIC_ACQUIRE);
@@ -185,7 +190,7 @@ static const struct pseudo_fs g_proc_fs = {
 static struct superblock *proc_mount(struct vfs *vfs, const char *source, uint32_t sb_flags,
 				     const char *options, const void *boot)
 {
-	const struct proc_source *ps = __atomic_load_n(&g_source, __ATOMIC_ACQUIRE);
+	const struct proc_source *ps = proc_get_source();
 	struct proc_mount *pm;
 	int r;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sysfs tree's top, and mounting it. CPUs and nodes: cpu.c; interfaces: net.c. */
+#include <stdlib.h>
+
+#include "vfs/proc/proc.h"
 #include "vfs/sysfs/sysfs_priv.h"
 
 #define SYSFS_MAGIC 0x62656572
@@ -117,24 +120,62 @@ static const struct pseudo_desc g_root = {
 	.children = g_top,
 };
 
+static void sysfs_destroy(void *priv, void *sb_data)
+{
+	free(sb_data);
+}
+
 static const struct pseudo_fs g_sysfs = {
 	.magic = SYSFS_MAGIC,
 	.file_size = 4096,
 	.sb_flags = SB_NOCACHE_NEGATIVE,
 	.root = &g_root,
+	.destroy = sysfs_destroy,
 };
+
+static void memory_of_proc(const struct sysfs_source *ss, uint64_t *total, uint64_t *left)
+{
+	const struct proc_source *ps = proc_get_source();
+	struct proc_meminfo m = { .total = 0 };
+
+	if (ps->meminfo)
+		ps->meminfo(ps, &m);
+	*total = m.total;
+	*left = m.free;
+}
+
+/* What is mounted when nobody set a source; freed with the superblock. */
+static struct sysfs_source *source_of_proc(void)
+{
+	const struct proc_source *ps = proc_get_source();
+	struct sysfs_source *ss = ps && ps->cpu_count ? calloc(1, sizeof(*ss)) : NULL;
+
+	if (ss) {
+		ss->cpu_count = ps->cpu_count;
+		ss->memory = memory_of_proc;
+	}
+	return ss;
+}
 
 static struct superblock *sysfs_mount(struct vfs *vfs, const char *source, uint32_t sb_flags,
 				      const char *options, const void *boot)
 {
 	const struct sysfs_source *ss = __atomic_load_n(&g_source, __ATOMIC_ACQUIRE);
 
-	if (!ss)
-		return ERR_PTR(-ENODEV);
+	struct sysfs_source *own = NULL;
+
 	if (options && options[0])
 		return ERR_PTR(-EINVAL);
-	return pseudo_mount(vfs, &g_sysfs_type, source, sb_flags, &g_sysfs,
-			    (void *)(uintptr_t)ss, NULL);
+	if (!ss)
+		ss = own = source_of_proc();
+	if (!ss)
+		return ERR_PTR(-ENODEV);
+	struct superblock *sb = pseudo_mount(vfs, &g_sysfs_type, source, sb_flags, &g_sysfs,
+					     (void *)(uintptr_t)ss, own);
+
+	if (IS_ERR(sb))
+		free(own);
+	return sb;
 }
 
 const struct fs_type g_sysfs_type = {

@@ -40,7 +40,8 @@ struct sysfs_source {
 	int (*net_get)(const struct sysfs_source *ss, uint32_t ifindex, struct sysfs_net_if *out);
 };
 
-/* Before the first mount; borrowed for ever. */
+/* Before the first mount; borrowed for ever. Without it the figures are proc's, and there are no
+ * interfaces. */
 void sysfs_set_source(const struct sysfs_source *ss);
 
 #endif
