@@ -7,7 +7,6 @@
 #include <linux/memfd.h>
 #include <linux/mman.h>
 
-#include "platform/base/log.h"
 #include "sentry/fd/fdtable.h"
 #include "sentry/mm/mm.h"
 #include "sentry/syscall/fs_util.h"
@@ -193,18 +192,6 @@ SYSCALL_HANDLER(memfd_create)
 	if (fd < 0)
 		file_put(f);
 	return fd;
-}
-
-SYSCALL_HANDLER(memfd_secret)
-{
-	log_once("memfd_secret: configured out");
-	return -ENOSYS;
-}
-
-SYSCALL_HANDLER(userfaultfd)
-{
-	log_once("userfaultfd: configured out");
-	return -ENOSYS;
 }
 
 SYSCALL_HANDLER(map_shadow_stack)
