@@ -142,21 +142,35 @@ static void serve(struct systrap *p, const struct seccomp_notif *n)
 		context_ref_put(c);
 }
 
+/* Room for fields that a newer kernel may add; it insists on zeroes. */
+union notification {
+	struct seccomp_notif n;
+	uint8_t room[256];
+};
+
+/* What the notifier needs to ask the host once, before lockdown. */
+int notify_setup(struct systrap *p)
+{
+	struct seccomp_notif_sizes sizes;
+
+	if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) < 0)
+		return -errno;
+	if (sizes.seccomp_notif > sizeof(union notification)) {
+		log_error("systrap: the host's notifications are too large: %u bytes",
+			  (unsigned int)sizes.seccomp_notif);
+		return -EOPNOTSUPP;
+	}
+	/* Wakes then stay on one processor; hosts before 6.6 do without. */
+	ioctl(p->listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+	return 0;
+}
+
 /* #hostcalls: ioctl */
 void *systrap_notifier(void *arg)
 {
 	struct systrap *p = arg;
-	struct seccomp_notif_sizes sizes;
-	/* Room for fields that a newer kernel may add; it insists on zeroes. */
-	union {
-		struct seccomp_notif n;
-		uint8_t room[1024];
-	} buf;
+	union notification buf;
 
-	if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) < 0 ||
-	    sizes.seccomp_notif > sizeof(buf))
-		panic("the host's seccomp notification is too large");
-	ioctl(p->listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
 	/* ENOENT: a caller is gone before we looked, or all are, which ends a stop. */
 	while (!__atomic_load_n(&p->stopping, __ATOMIC_SEQ_CST) ||
 	       __atomic_load_n(&p->threads, __ATOMIC_SEQ_CST) > 1) {

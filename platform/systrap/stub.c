@@ -116,6 +116,7 @@ static void serve(struct sysmsg *m)
 		}
 		__asm__ volatile("wrfsbase %0" ::"r"(m->fs_base));
 		__asm__ volatile("wrgsbase %0" ::"r"(m->gs_base));
+		m->resumed_at = cycles();
 		return;
 	}
 }
@@ -129,6 +130,7 @@ void stub_handler(int sig, struct frame_siginfo *si, struct frame_ucontext *uc)
 		uc->mc.rip = (uint64_t)stub_cmpxchg_fault;
 		return;
 	}
+	m->stopped_at = cycles();
 	m->event_signo = (uint32_t)sig;
 	m->frame = (uint32_t)((uint64_t)uc - (uint64_t)m);
 	m->event_fs_base = read_fs_base();

@@ -11,8 +11,10 @@
  * Policy: spinning is worth it while a processor is free for it and the other side has lately
  * been quick. `running` counts contexts whose guest code runs, `spinning` sentry threads that
  * spin; a spinner gives up when the two exceed the processors. Each context keeps two moving
- * averages: how long its guest computes between events, and how long the sentry takes to serve
- * one. An idle sandbox has everybody asleep on futexes without timeout.
+ * averages: how long its guest computes between events (by the stub's clock: without the time it
+ * took to wake anybody), and how long the sentry takes to serve one. Other load on the host shows
+ * as spins in vain, which make the next ones rarer. An idle sandbox has everybody asleep on
+ * futexes without timeout.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -25,7 +27,8 @@
 #include "platform/systrap/systrap.h"
 
 #define SPIN_US 20     /* longest spin */
-#define QUICK_US 25    /* averages below this count as quick (a futex wake is 4 to 12 us) */
+#define QUICK_US 12    /* averages below this count as quick (a futex wake is 4 to 12 us) */
+#define MAX_PENALTY 7
 #define AVERAGE_SHIFT 3
 
 /*
@@ -64,20 +67,43 @@ static int processors_free(const struct systrap *p, uint32_t more)
 	       p->cpus;
 }
 
+/* True when this wait may spin; counts down the ones that may not. */
+static int try_luck(struct spin_luck *l)
+{
+	if (!l->skip)
+		return 1;
+	l->skip--;
+	return 0;
+}
+
+static void note_luck(struct spin_luck *l, int won)
+{
+	if (won) {
+		l->penalty = 0;
+		return;
+	}
+	l->penalty = (uint8_t)(l->penalty * 2 + 1 < MAX_PENALTY ? l->penalty * 2 + 1 : MAX_PENALTY);
+	l->skip = l->penalty;
+}
+
 void handoff_give(struct systrap_context *c, enum sysmsg_command command)
 {
 	struct sysmsg *m = c->msg;
 	struct systrap *p = c->plat;
-	uint64_t quick = QUICK_US * p->cycles_per_us;
+	int spun = (int)c->stub_spins;
 
 	/* The stub will spin beside this thread while it serves the next event. */
-	m->spin_cycles = c->service_cycles < quick && processors_free(p, 2)
-				 ? SPIN_US * p->cycles_per_us
-				 : 0;
+	c->stub_spins = c->service_cycles < QUICK_US * p->cycles_per_us && processors_free(p, 2) &&
+			try_luck(&c->stub_luck);
+	m->spin_cycles = c->stub_spins ? SPIN_US * p->cycles_per_us : 0;
 	m->command = command;
 	__atomic_exchange_n(&m->turn, TURN_STUB, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&m->stub_sleeps, __ATOMIC_SEQ_CST))
+	int slept = __atomic_load_n(&m->stub_sleeps, __ATOMIC_SEQ_CST) != 0;
+
+	if (slept)
 		futex_wake(&m->turn, 1);
+	if (spun)
+		note_luck(&c->stub_luck, !slept);
 }
 
 static int spin(struct systrap_context *c)
@@ -95,6 +121,7 @@ static int spin(struct systrap_context *c)
 		__builtin_ia32_pause();
 	} while (cycles() - start < budget && processors_free(p, 0));
 	__atomic_fetch_sub(&p->spinning, 1, __ATOMIC_RELAXED);
+	note_luck(&c->sentry_luck, won);
 	if (won)
 		stat_add(&p->stats.spins_won);
 	return won;
@@ -121,7 +148,7 @@ static int wait_turn(struct systrap_context *c, int guest, int may_spin)
 {
 	struct sysmsg *m = c->msg;
 
-	if (!may_spin || !processors_free(c->plat, 1) || !spin(c)) {
+	if (!may_spin || !processors_free(c->plat, 1) || !try_luck(&c->sentry_luck) || !spin(c)) {
 		stat_add(&c->plat->stats.sleeps);
 		__atomic_exchange_n(&m->sentry_sleeps, 1, __ATOMIC_SEQ_CST);
 		while (__atomic_load_n(&m->turn, __ATOMIC_SEQ_CST) == TURN_STUB) {
@@ -156,7 +183,11 @@ int handoff_guest(struct systrap_context *c)
 
 	__atomic_fetch_sub(&p->running, 1, __ATOMIC_RELAXED);
 	c->event_at = cycles();
-	c->guest_cycles = average(c->guest_cycles, c->event_at - now, cap);
+	/* A guest that forges these decides about 20 us of its own sentry thread's time. */
+	c->guest_cycles = average(c->guest_cycles,
+				  __atomic_load_n(&c->msg->stopped_at, __ATOMIC_RELAXED) -
+					  __atomic_load_n(&c->msg->resumed_at, __ATOMIC_RELAXED),
+				  cap);
 	return ret;
 }
 

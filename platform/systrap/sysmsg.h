@@ -91,7 +91,8 @@ struct sysmsg {
 	uint32_t orders_done; /* count of orders carried out, a failed one not included */
 	uint32_t listener;    /* zygote only: fd number of the seccomp listener, plus 1 */
 	uint64_t event_fs_base, event_gs_base;
-	uint64_t pad4[4];
+	uint64_t resumed_at, stopped_at; /* processor cycles when the guest last ran; policy only */
+	uint64_t pad4[2];
 
 	uint64_t pad5[16];
 	struct sysmsg_order orders[SYSMSG_MAX_ORDERS];

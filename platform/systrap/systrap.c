@@ -142,7 +142,9 @@ static int systrap_start(const struct platform_options *opt, struct platform **o
 	while (now_ns() - t0 < 1000000) /* enough for a clock to 0.1 % */
 		;
 	p->cycles_per_us = (cycles() - c0) * 1000 / (now_ns() - t0);
-	ret = start_threads(p);
+	ret = notify_setup(p);
+	if (!ret)
+		ret = start_threads(p);
 	if (ret) {
 		systrap_stop(&p->base);
 		return ret;
@@ -153,7 +155,7 @@ static int systrap_start(const struct platform_options *opt, struct platform **o
 	return 0;
 }
 
-/* The caller has no thread left in any call of the platform. */
+/* The caller has no thread left in any call of the platform. #hostcalls: kill nanosleep */
 static void systrap_stop(struct platform *base)
 {
 	struct systrap *p = container_of(base, struct systrap, base);

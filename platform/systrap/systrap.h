@@ -47,6 +47,12 @@ enum slot_fate {
 
 #define TID_BUCKETS 1024
 
+/* Who has spun in vain lately spins less: something else wants the processors. */
+struct spin_luck {
+	uint8_t skip;	 /* waits still to go without a spin */
+	uint8_t penalty; /* what the next spin in vain costs */
+};
+
 struct systrap_context {
 	struct context base;
 	struct ref ref;
@@ -69,9 +75,11 @@ struct systrap_context {
 	uint32_t in_guest;  /* [a] a tgkill is needed to stop it */
 
 	/* Handoff policy, see switch.c. */
-	uint64_t guest_cycles;	 /* [o] moving average: command to event */
+	uint64_t guest_cycles;	 /* [o] moving average: the guest's run between two events */
 	uint64_t service_cycles; /* [o] moving average: event to command */
 	uint64_t event_at;	 /* [o] cycles() when the last event came, 0 none */
+	struct spin_luck sentry_luck, stub_luck; /* [o] */
+	uint32_t stub_spins;			 /* [o] the stub was told to */
 
 	struct lock expect_lock;
 	struct expected_call expect[MAX_EXPECTED]; /* [e] */
@@ -211,6 +219,7 @@ void *systrap_reaper(void *arg);
 
 /* notify.c: the thread that serves the seccomp listener */
 void *systrap_notifier(void *arg);
+int notify_setup(struct systrap *p);
 
 /* switch.c: the handoff */
 /* Gives the turn to the stub and waits until it comes back. 0, or -ESRCH: the process is gone. */
