@@ -318,7 +318,6 @@ static int raw_read_may_go(struct tty *t, size_t size, int nonblock)
 	}
 	if (nonblock || t->vtimer_fired)
 		return 1;
-	/* Each wake before the end came from a new byte: the clock runs between bytes. */
 	return wait_for_more(t, want, 0);
 }
 
@@ -428,9 +427,9 @@ static ssize_t tty_write_master(struct file *f, struct uio *u)
 			break;
 		t->pend_head += (uint32_t)r;
 		done += r;
-		/* The clock of a read with VMIN and VTIME starts anew with each byte. */
-		if (t->vtimer_on && CC(t, VMIN))
-			ktimer_arm(&t->vtimer, mono_now_ns() + CC(t, VTIME) * 100000000ull);
+		/* The clock of a waiting read with VMIN and VTIME starts anew with each byte. */
+		if (t->read_want && CC(t, VMIN))
+			wait_for_more(t, t->read_want, 1);
 		ldisc_process_pending(t);
 		if ((uint32_t)r < n)
 			break;
