@@ -165,7 +165,7 @@ static void systrap_stop(struct platform *base)
 	lock_acquire(&p->spawn_lock);
 	pthread_cond_broadcast(&p->pool_changed);
 	lock_release(&p->spawn_lock);
-	for (int i = 0; i < 2000 && __atomic_load_n(&p->threads, __ATOMIC_SEQ_CST); i++) {
+	for (int i = 0; i < 2000; i++) {
 		struct timespec ms = { 0, 1000000 };
 
 		/* Again and again: the spawner may have been at work on one more. */
@@ -173,6 +173,8 @@ static void systrap_stop(struct platform *base)
 		list_for_each(as, &p->addrspaces, node)
 			kill(as->pid, SIGKILL);
 		lock_release(&p->lock);
+		if (!__atomic_load_n(&p->threads, __ATOMIC_SEQ_CST))
+			break;
 		nanosleep(&ms, NULL);
 	}
 	if (__atomic_load_n(&p->threads, __ATOMIC_SEQ_CST)) {
