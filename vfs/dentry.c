@@ -10,6 +10,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 
 #include "platform/base/hash.h"
@@ -94,9 +95,13 @@ static void dentry_free(struct dentry *d)
 	for (;;) {
 		struct dentry *parent = d->parent;
 
-		/* The last name of a removed file is closed: IN_DELETE_SELF is due. */
-		if (d->inode && d->inode->nlink == 0 && !list_empty(&d->inode->watches))
-			notify_inode_gone(d->sb->vfs, d->inode);
+		/* The last use of a removed file, or the end of the filesystem: watches end. */
+		if (d->inode && !list_empty(&d->inode->watches)) {
+			if (d->inode->nlink == 0)
+				notify_inode_gone(d->sb->vfs, d->inode, IN_DELETE_SELF);
+			else if (ref_read(&d->sb->ref) == 0)
+				notify_inode_gone(d->sb->vfs, d->inode, IN_UNMOUNT);
+		}
 		inode_put(d->inode);
 		if (d->name != d->inline_name)
 			free(d->name);

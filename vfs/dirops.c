@@ -205,18 +205,13 @@ int vfs_symlinkat(const struct vfs_ctx *ctx, const char *target, const struct pa
 
 static int link_checked(struct create *c, struct inode *target)
 {
-	int r;
-
 	if (target->attr_flags & (STATX_ATTR_APPEND | STATX_ATTR_IMMUTABLE))
 		return -EPERM;
 	if (!c->dir->ops->link || S_ISDIR(target->mode))
 		return -EPERM;
 	if (target->nlink == 0 && !(target->attr_flags & INODE_LINKABLE))
 		return -ENOENT;
-	r = c->dir->ops->link(c->dir, c->name, target);
-	if (!r)
-		target->attr_flags &= ~INODE_LINKABLE;
-	return r;
+	return c->dir->ops->link(c->dir, c->name, target);
 }
 
 int vfs_linkat(const struct vfs_ctx *ctx, const struct path *old_start, const char *old_path,

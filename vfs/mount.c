@@ -235,7 +235,8 @@ struct mount *mnt_copy_tree(struct mount *m, struct dentry *root, int how)
 		next = mnt_next(from, m);
 		/* Only what lies below root, and below copied mounts. */
 		if (!from->parent->copy ||
-		    (from->parent == m && !dentry_is_ancestor(root, from->mountpoint)) ||
+		    (from->parent == m && root != m->root &&
+		     !dentry_is_ancestor(root, from->mountpoint)) ||
 		    (from->propagation == MNT_UNBINDABLE && !(how & COPY_UNBINDABLE)))
 			continue;
 		c = clone_as(vfs, from, from->root, how);

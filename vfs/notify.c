@@ -71,7 +71,7 @@ void notify_dentry(struct dentry *d, uint32_t mask)
 	notify_inode(vfs, ino, mask, 0, NULL);
 }
 
-void notify_inode_gone(struct vfs *vfs, struct inode *ino)
+void notify_inode_gone(struct vfs *vfs, struct inode *ino, uint32_t why)
 {
 	uint32_t isdir = S_ISDIR(ino->mode) ? IN_ISDIR : 0, dropped = 0;
 
@@ -79,8 +79,9 @@ void notify_inode_gone(struct vfs *vfs, struct inode *ino)
 	while (!list_empty(&ino->watches)) {
 		struct notify_watch *w = list_first(&ino->watches, struct notify_watch, node);
 
-		if (w->mask & IN_DELETE_SELF)
-			w->event(w, IN_DELETE_SELF | isdir, 0, NULL);
+		/* Whether it is wanted or not, an unmount is told. */
+		if (why == IN_UNMOUNT || (w->mask & why))
+			w->event(w, why == IN_UNMOUNT ? why : why | isdir, 0, NULL);
 		list_del(&w->node);
 		w->inode = NULL;
 		dropped++;

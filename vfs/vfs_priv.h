@@ -112,7 +112,8 @@ void flock_inode_gone(struct inode *ino);
 void flock_file_closed(struct file *f); /* last reference: OFD and flock locks */
 
 /* ---- notify.c ---- */
-void notify_inode_gone(struct vfs *vfs, struct inode *ino);
+/* Ends all watches with `why` (IN_DELETE_SELF or IN_UNMOUNT) and IN_IGNORED. */
+void notify_inode_gone(struct vfs *vfs, struct inode *ino, uint32_t why);
 static inline int notify_active(struct vfs *vfs)
 {
 	return __atomic_load_n(&vfs->watch_count, __ATOMIC_RELAXED) != 0;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "platform/base/assert.h"
@@ -30,6 +31,7 @@ static struct memfile {
 	int fd;
 	char *base;
 	uint64_t size;
+	uint64_t host_memory;
 	struct lock lock;
 	/* [lock] */
 	uint64_t top;
@@ -38,16 +40,19 @@ static struct memfile {
 
 _Static_assert(MEMFILE_MIN == 1u << MIN_SHIFT, "orders count from the smallest range");
 
-/* #hostcalls: memfd_create ftruncate mmap */
+/* #hostcalls: memfd_create ftruncate mmap madvise sysinfo */
 int memfile_start(void)
 {
 	struct memfile *mf = &g_memfile;
+	struct sysinfo si;
 
 	if (mf->fd >= 0)
 		return 0;
 	mf->fd = memfd_create("caisson-memory", MFD_CLOEXEC);
 	if (mf->fd < 0)
 		return -errno;
+	if (sysinfo(&si) == 0)
+		mf->host_memory = (uint64_t)si.totalram * si.mem_unit;
 	/* As much address space as there is; limits of the host may allow less. */
 	for (uint64_t size = 16ull << 40; size >= 1ull << 30; size >>= 1) {
 		if (ftruncate(mf->fd, (off_t)size))
@@ -64,6 +69,11 @@ int memfile_start(void)
 	close(mf->fd);
 	mf->fd = -1;
 	return -ENOMEM;
+}
+
+uint64_t memfile_host_memory(void)
+{
+	return g_memfile.host_memory;
 }
 
 int memfile_fd(void)

@@ -26,9 +26,11 @@ uint64_t memfile_round(uint64_t size);
 void memfile_free(int64_t off, uint64_t size);
 /* Returns the pages of [off, off+len) to the host; they read as zero afterwards. */
 void memfile_punch(int64_t off, uint64_t len);
-/* Where the sentry sees the byte at off; valid until memfile_free. Touching it may fault pages in,
- * which fails only when the sandbox's memory limit is hit: see memfile_reserve. */
+/* Where the sentry sees the byte at off; valid until memfile_free. Touching it may fault pages in;
+ * past the sandbox's memory limit that is for the host's OOM killer to answer. */
 void *memfile_at(int64_t off);
+/* What the host has in all, as seen at memfile_start. */
+uint64_t memfile_host_memory(void);
 /* Bytes of host memory in use now (what fstat calls blocks). */
 uint64_t memfile_used(void);
 

@@ -26,7 +26,6 @@
 
 #define MIN_PAGES (MEMFILE_MIN / PAGE)
 #define MAX_EXTENT_PAGES ((1ull << 30) / PAGE)
-#define MAX_PREALLOC ((1ull << 40) / PAGE) /* more than any machine has */
 
 /* The extent that page belongs to, whether it exists or not. */
 static void extent_shape(uint64_t page, uint64_t *first, uint64_t *pages)
@@ -225,11 +224,13 @@ static uint64_t run_at(struct tmp_node *n, uint64_t page, int64_t *off)
 	} else if (e->first > page) {
 		end = e->first;
 	} else {
-		int data = bit_get(e, page);
+		int data = e->mapped || bit_get(e, page);
 
 		if (data)
 			*off = page_off(e, page);
-		end = bit_next(e, page, e->first + e->pages, !data);
+		end = e->first + e->pages;
+		if (!e->mapped)
+			end = bit_next(e, page, end, !data);
 	}
 	lock_release(&n->reg.lock);
 	return end;
@@ -376,7 +377,7 @@ static int preallocate(struct inode *ino, uint64_t from, uint64_t to)
 	int r = 0;
 
 	/* All at once or nothing, and no loop over what can not be had anyway. */
-	if (end - page > (limit ? limit : MAX_PREALLOC))
+	if (end - page > (limit ? limit : tmp_memory_pages()))
 		r = -ENOSPC;
 	while (!r && page < end) {
 		uint64_t first, pages, stop;
@@ -443,7 +444,10 @@ static uint64_t seek_page(struct tmp_node *n, uint64_t page, uint64_t end, int d
 			continue;
 		}
 		stop = e->first + e->pages < end ? e->first + e->pages : end;
-		hit = bit_next(e, page, stop, data);
+		if (!e->mapped)
+			hit = bit_next(e, page, stop, data);
+		else
+			hit = data ? page : stop;
 		if (hit < stop)
 			return hit;
 		page = stop;
@@ -502,9 +506,10 @@ static int64_t tmp_llseek(struct file *f, int64_t off, int whence)
 /* ------------------------------------------------------------------ mapping, the rest */
 
 /*
- * Called under the mm lock: inode->lock is out of reach, size is read as a word. For shared
- * writable mappings the pages count as data from now on, since nobody tells when they are
- * touched; they are charged as far as the limit allows, and the rest is the memory limit's affair.
+ * Called under the mm lock: inode->lock is out of reach, size is read as a word. Nobody tells when
+ * a guest touches the pages of a shared writable mapping, so the extent counts as data from now
+ * on; charging them all would make sparse files that are mapped eat up size=; what is touched is
+ * bounded by the sandbox's memory limit instead.
  */
 static int tmp_map_extent(struct file *f, uint64_t off, uint64_t len, int prot, int flags,
 			  struct map_extent *out)
@@ -529,13 +534,9 @@ static int tmp_map_extent(struct file *f, uint64_t off, uint64_t len, int prot, 
 		out->fd = memfile_fd();
 		out->off = (uint64_t)page_off(e, page);
 		out->len = (stop - page) * PAGE;
-		if ((prot & PROT_WRITE) && (flags & MAP_TYPE) != MAP_PRIVATE)
-			for (; (page = bit_next(e, page, stop, 0)) < stop; page++) {
-				if (tmp_charge_page(tmp_sb(ino)))
-					break;
-				bit_set(e, page);
-				ino->blocks += PAGE / 512;
-			}
+		/* Not only with PROT_WRITE: mprotect(2) may add it later. */
+		if ((f->mode & FMODE_WRITE) && (flags & MAP_TYPE) != MAP_PRIVATE)
+			e->mapped = 1;
 	}
 	lock_release(&n->reg.lock);
 	return r;

@@ -188,6 +188,7 @@ static int tmp_link(struct inode *dir, const char *name, struct inode *target)
 		return -ENOMEM;
 	lock_acquire_nested(&target->lock);
 	target->nlink++;
+	target->attr_flags &= ~INODE_LINKABLE;
 	inode_touch(target, IATTR_CTIME);
 	lock_release(&target->lock);
 	dirent_insert(dir, e, inode_get(target));

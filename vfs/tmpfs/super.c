@@ -4,14 +4,28 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "platform/host/memfile.h"
 #include "vfs/tmpfs/tmpfs_priv.h"
 
-/* Half of memory, as Linux's default for size= and (in pages) nr_inodes=. */
+static uint64_t g_memory; /* bytes; 0: as much as the host has */
+
+void tmpfs_set_memory(uint64_t bytes)
+{
+	__atomic_store_n(&g_memory, bytes, __ATOMIC_RELAXED);
+}
+
+uint64_t tmp_memory_pages(void)
+{
+	uint64_t bytes = __atomic_load_n(&g_memory, __ATOMIC_RELAXED);
+
+	return (bytes ? bytes : memfile_host_memory()) / PAGE;
+}
+
+/* Linux's default for size= and, in pages, for nr_inodes=. */
 static uint64_t half_of_memory(void)
 {
-	return (uint64_t)sysconf(_SC_PHYS_PAGES) / 2;
+	return tmp_memory_pages() / 2;
 }
 
 int tmp_charge_page(struct tmp_sb *tsb)
@@ -137,7 +151,7 @@ static int parse_size(const char *s, int percent_ok, uint64_t *out)
 	if (percent_ok && end[0] == '%' && !end[1]) {
 		if (v > 10000)
 			return -EINVAL;
-		*out = v * (half_of_memory() * 2 / 100) * PAGE;
+		*out = v * (tmp_memory_pages() / 100) * PAGE;
 		return 0;
 	}
 	if (*end) {

@@ -10,6 +10,9 @@
 
 extern const struct fs_type g_tmpfs_type;
 
+/* The sandbox's memory, from which default limits follow (half of it); the host's if never said. */
+void tmpfs_set_memory(uint64_t bytes);
+
 /*
  * memfd_create(2): flags are MFD_*, hugetlb ones refused (-ENOSYS); name without the "memfd:"
  * prefix, at most 249 bytes (-EINVAL). *out is a reference.

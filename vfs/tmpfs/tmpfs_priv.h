@@ -28,7 +28,8 @@ struct tmp_sb {
 
 /*
  * A piece of a file's bytes: file pages [first, first + pages) live at `off` in the memory file.
- * bits says which of them hold data; the rest are holes and were never charged.
+ * bits says which of them were written; the rest are holes and were never charged, unless the
+ * extent is `mapped`: then guests may have written any of it through a mapping.
  */
 struct tmp_extent {
 	uint64_t first;
@@ -36,6 +37,7 @@ struct tmp_extent {
 	int64_t off;
 	uint64_t *bits; /* &one for up to 64 pages */
 	uint64_t one;
+	int mapped; /* was mapped shared and writable */
 };
 
 struct tmp_xattr {
@@ -92,6 +94,7 @@ int tmp_charge_page(struct tmp_sb *tsb); /* 0 or -ENOSPC */
 /* A fresh inode counted against nr_inodes, or ERR_PTR. */
 struct inode *tmp_inode_new(struct superblock *sb, const struct inode *dir, uint32_t mode,
 			    uint64_t rdev, const struct cred *cred);
+uint64_t tmp_memory_pages(void); /* of the whole sandbox */
 struct superblock *tmp_sb_make(struct vfs *vfs, const char *source, uint32_t sb_flags,
 			       const char *options, uint32_t tmp_flags);
 

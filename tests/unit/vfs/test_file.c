@@ -219,6 +219,16 @@ START_TEST(events_reach_watches)
 	ck_assert_str_eq(g_events, "4: 10: 400: 8000: ");
 	ck_assert_ptr_null(x.inode);
 	notify_del(g_vfs, &x);
+	/* an unmount ends watches */
+	ck_assert_int_eq(vfs_mount(&g_ctx, "t", "/d", "tmpfs", 0, ""), 0);
+	fix_create("/d/z");
+	ck_assert_int_eq(vfs_lookup(&g_ctx, NULL, "/d/z", 0, &p), 0);
+	notify_add(g_vfs, &x, p.dentry->inode);
+	path_put(p);
+	g_events[0] = 0;
+	ck_assert_int_eq(vfs_umount(&g_ctx, "/d", 0), 0);
+	ck_assert_str_eq(g_events, "2000: 8000: ");
+	ck_assert_ptr_null(x.inode);
 }
 END_TEST
 
