@@ -161,6 +161,7 @@ static struct superblock *g_mount(struct vfs *vfs, const char *source, uint32_t 
 
 	if (!fs)
 		return ERR_PTR(-ENOMEM);
+	hostfd_cache_init();
 	fs->conn = gb->conn;
 	fs->attach_id = gb->attach_id;
 	fs->exclusive = gb->exclusive;

@@ -134,6 +134,7 @@ extern const struct file_ops g_goferfs_dir_fops;
 
 /* ---- io.c: file data ---- */
 extern const struct file_ops g_goferfs_file_fops;
+void hostfd_cache_init(void); /* before the first use of any of these */
 int gfile_open(struct inode *ino, struct file *file);
 /* Takes over an fd the gofer sent; NULL when it is not what it should be (then closed). */
 struct hostfd *hostfd_adopt(struct inode *ino, int fd, int writable);

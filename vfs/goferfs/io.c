@@ -32,6 +32,7 @@ static struct {
 	void *buf[IO_BUFS]; /* IO_CHUNK bytes each */
 } g_cache = { .once = PTHREAD_ONCE_INIT };
 
+/* #hostcalls: prlimit64 (before lockdown: at the first mount) */
 static void cache_init(void)
 {
 	struct rlimit rl;
@@ -40,6 +41,11 @@ static void cache_init(void)
 	lock_init(&g_cache.lock, RANK_CACHE);
 	list_init(&g_cache.idle);
 	g_cache.idle_max = n < 64 ? 64 : n > 65536 ? 65536 : (uint32_t)n;
+}
+
+void hostfd_cache_init(void)
+{
+	pthread_once(&g_cache.once, cache_init);
 }
 
 /* #hostcalls: close */
@@ -96,7 +102,6 @@ static struct hostfd *use(struct hostfd *h)
 
 struct hostfd *hostfd_use_cached(struct gnode *gn, int writable)
 {
-	pthread_once(&g_cache.once, cache_init);
 	lock_acquire(&g_cache.lock);
 	struct hostfd *h = use(writable ? gn->rw : gn->ro ? gn->ro : gn->rw);
 
@@ -107,7 +112,6 @@ struct hostfd *hostfd_use_cached(struct gnode *gn, int writable)
 /* Only a read-only fd: what a reader may map must not become writable. */
 static struct hostfd *use_cached_ro(struct gnode *gn)
 {
-	pthread_once(&g_cache.once, cache_init);
 	lock_acquire(&g_cache.lock);
 	struct hostfd *h = use(gn->ro);
 
@@ -122,7 +126,6 @@ struct hostfd *hostfd_adopt(struct inode *ino, int fd, int writable)
 	struct hostfd *h = NULL, *old = NULL, **slot;
 	struct stat st;
 
-	pthread_once(&g_cache.once, cache_init);
 	/* Reading a device or FIFO by mistake could hang a thread for ever. */
 	int flags = fcntl(fd, F_GETFL);
 
@@ -169,7 +172,6 @@ static struct hostfd *detach(struct hostfd *h)
 
 void hostfd_detach(struct gnode *gn)
 {
-	pthread_once(&g_cache.once, cache_init);
 	lock_acquire(&g_cache.lock);
 	struct hostfd *a = detach(gn->ro), *b = detach(gn->rw);
 

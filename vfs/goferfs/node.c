@@ -69,18 +69,17 @@ void gnode_set_attr(struct inode *ino, const struct gofer_attr *a)
 	if (ino->mtime.sec != a->mtime || ino->mtime.nsec != a->mtime_ns ||
 	    ino->ctime.sec != a->ctime || ino->ctime.nsec != a->ctime_ns)
 		ino->change_count++;
-	ino->mode = (ino->mode & S_IFMT) | (a->mode & 07777);
-	ino->uid = a->uid;
-	ino->gid = a->gid;
-	ino->nlink = a->nlink;
+	/* Permission checks read these words without the lock. */
+	__atomic_store_n(&ino->mode, (ino->mode & S_IFMT) | (a->mode & 07777), __ATOMIC_RELAXED);
+	__atomic_store_n(&ino->uid, a->uid, __ATOMIC_RELAXED);
+	__atomic_store_n(&ino->gid, a->gid, __ATOMIC_RELAXED);
+	__atomic_store_n(&ino->nlink, a->nlink, __ATOMIC_RELAXED);
+	__atomic_store_n(&ino->size, a->size, __ATOMIC_RELAXED);
 	ino->rdev = a->rdev;
-	ino->size = a->size;
 	ino->blocks = a->blocks;
 	ino->atime = (struct linux_timespec){ a->atime, a->atime_ns };
 	ino->mtime = (struct linux_timespec){ a->mtime, a->mtime_ns };
 	ino->ctime = (struct linux_timespec){ a->ctime, a->ctime_ns };
-	if (a->btime || a->btime_ns)
-		ino->btime = (struct linux_timespec){ a->btime, a->btime_ns };
 	ino->attr_flags = (a->flags & GOFER_ATTR_IMMUTABLE ? STATX_ATTR_IMMUTABLE : 0) |
 			  (a->flags & GOFER_ATTR_APPEND ? STATX_ATTR_APPEND : 0);
 	__atomic_store_n(&gn->fresh, goferfs_now(), __ATOMIC_RELAXED);
@@ -94,7 +93,7 @@ int gnode_same(const struct inode *ino, const struct gofer_attr *a)
 {
 	const struct gnode *gn = gnode_of(ino);
 
-	if (gn->dev != a->dev || gn->hino != a->ino || ((ino->mode ^ a->mode) & S_IFMT))
+	if (gn->dev != a->dev || gn->hino != a->ino || ((__atomic_load_n(&ino->mode, __ATOMIC_RELAXED) ^ a->mode) & S_IFMT))
 		return 0;
 	return !(a->btime || a->btime_ns) ||
 	       (ino->btime.sec == a->btime && ino->btime.nsec == a->btime_ns);
@@ -224,7 +223,7 @@ static struct inode *gnode_new(struct goferfs *fs, struct inode *dir, const char
 	gn->hino = a->ino;
 	gn->parent = dir ? inode_get(dir) : NULL;
 	gn->name = copy;
-	ino->btime = (struct linux_timespec){ 0, 0 };
+	ino->btime = (struct linux_timespec){ a->btime, a->btime_ns }; /* never changes */
 	ino->priv = gn;
 	gnode_set_attr(ino, a);
 	return ino;
