@@ -44,6 +44,8 @@ void mm_put(struct mm *mm)
 	free(mm->vmas);
 	if (mm->exe)
 		file_put(mm->exe);
+	if (mm->aio)
+		aio_table_free(mm->aio);
 	lock_destroy(&mm->lock);
 	free(mm);
 }

@@ -20,7 +20,7 @@
 #include "vfs/vfs.h"
 
 struct task;
-struct vma_tree_node;
+struct aio_table;
 
 struct vma {
 	uint64_t start, end;	/* page aligned, end exclusive */
@@ -78,6 +78,7 @@ struct mm {
 	uint64_t oom_checked_ns; /* [a] when the limit was last looked at */
 	uint64_t fault_addr;	/* [lock] last fault that looked already mended ... */
 	uint32_t fault_tries;	/* [lock] ... and how often it came back */
+	struct aio_table *aio;	/* [a] io_setup contexts, once there is one (sys_aio.c) */
 	uint32_t pkeys;		/* [lock] protection keys allocated, bit 0 always set */
 };
 
@@ -133,6 +134,9 @@ int mm_range_mapped(struct mm *mm, uint64_t addr, uint64_t len);
 void mm_show_maps(struct mm *mm, struct path root, int smaps, struct strbuf *sb); /* 2: rollup */
 /* Resident pages: from mincore-free accounting of the host process, kB. */
 uint64_t mm_rss_kb(struct mm *mm);
+
+/* sys_aio.c: frees the contexts of an address space that goes. */
+void aio_table_free(struct aio_table *tab);
 
 /* ---- usermem.c: the only door to guest bytes ---- */
 
