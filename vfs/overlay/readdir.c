@@ -63,10 +63,11 @@ static int iterate_lower(struct file *f, struct dir_emit *de, int64_t *pos)
 		before = of->low_pos;
 		int r = lower->ops->iterate(lower, &m.de, &of->low_pos);
 
-		if (r < 0)
-			return r;
+		/* Even before an error: what was delivered must not come again. */
 		if (of->low_nr > *pos)
 			*pos = of->low_nr;
+		if (r < 0)
+			return r;
 	} while (!m.full && of->low_pos != before);
 	if (!m.full)
 		*pos = (int64_t)OVL_UPPER_POS;
