@@ -479,6 +479,7 @@ static void test_stops(void)
 	if (c == 0)
 		for (;;)
 			pause();
+	setpgid(c, c); /* a group whose parent can continue it: SIGTSTP works */
 	kill(c, SIGSTOP);
 	wait_for(&g_chld_count, 1);
 	CHECK("CLD_STOPPED", g_chld_code == CLD_STOPPED && g_chld_status == SIGSTOP &&
