@@ -134,6 +134,8 @@ int clock_now(struct task *t, int clock, uint64_t *ns)
 		*ns = host_clock(CLOCK_BOOTTIME);
 		return 0;
 	}
+	if (clock == CLOCK_THREAD_CPUTIME_ID && t == current)
+		task_cpu_sample(t);
 	return cpu_clock_now(t, clock, ns);
 }
 
