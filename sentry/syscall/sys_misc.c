@@ -295,10 +295,11 @@ SYSCALL_HANDLER(syslog)
 
 SYSCALL_HANDLER(reboot)
 {
-	(void)a;
-	/* Outside the initial pid namespace Linux would end the namespace; with a sandbox that is
-	 * what exit is for. */
-	(void)t;
+	if (!cred_has_cap(task_cred(t), CAP_SYS_BOOT))
+		return -EPERM;
+	if ((uint32_t)a->a[0] != LINUX_REBOOT_MAGIC1)
+		return -EINVAL;
+	/* Ending the sandbox is what exit is for. */
 	return -EPERM;
 }
 

@@ -343,18 +343,16 @@ static void swap_address_space(struct task *t, struct exec_image *x)
 {
 	struct thread_group *tg = t->tg;
 	struct mm *old = t->mm;
-	uint64_t ns;
+	uint64_t ns = 0;
 
-	if (old && __atomic_load_n(&old->users, __ATOMIC_SEQ_CST) == 1 &&
-	    addrspace_cpu_time(old->as, &ns) == 0) {
-		lock_acquire(&t->k->tasks_lock);
-		tg->past_utime_ns += ns;
-		lock_release(&t->k->tasks_lock);
-	}
+	if (!old || __atomic_load_n(&old->users, __ATOMIC_SEQ_CST) != 1 ||
+	    addrspace_cpu_time(old->as, &ns) != 0)
+		ns = 0;
 	task_leave_mm(t);
 	x->mm->users = 1;
 	task_set_ctx(t, x->ctx);
 	lock_acquire(&t->k->tasks_lock);
+	tg->past_utime_ns += ns;
 	t->mm = x->mm;
 	lock_release(&t->k->tasks_lock);
 	x->ctx = NULL;

@@ -250,7 +250,6 @@ void task_leave_mm(struct task *t)
 {
 	struct mm *mm = t->mm;
 	struct context *ctx;
-	uint64_t ut, st;
 
 	if (!mm)
 		return;
@@ -262,8 +261,8 @@ void task_leave_mm(struct task *t)
 			futex_wake_user(t, t->clear_child_tid, 1);
 	}
 	t->clear_child_tid = 0;
-	task_cpu_times(t, &ut, &st);
-	t->past_utime_ns = ut;
+	task_cpu_settle(t);
+	t->past_utime_ns = t->last_cpu_ns;
 	if (mm->rss_pages * 4 > t->ru.maxrss_kb)
 		t->ru.maxrss_kb = mm->rss_pages * 4;
 	if (__atomic_sub_fetch(&mm->users, 1, __ATOMIC_SEQ_CST) == 0 && aio_mm_exit)

@@ -22,19 +22,34 @@ static uint64_t sentry_thread_ns(struct task *t)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-void task_cpu_times(struct task *t, uint64_t *utime_ns, uint64_t *stime_ns)
+void task_cpu_sample(struct task *t)
 {
 	uint64_t ns;
 
-	if (t == current && t->ctx && context_cpu_time(t->ctx, &ns) == 0)
+	if (t->ctx && context_cpu_time(t->ctx, &ns) == 0)
 		__atomic_store_n(&t->last_cpu_ns, t->past_utime_ns + ns, __ATOMIC_RELAXED);
+}
+
+void task_cpu_times(struct task *t, uint64_t *utime_ns, uint64_t *stime_ns)
+{
 	*utime_ns = __atomic_load_n(&t->last_cpu_ns, __ATOMIC_RELAXED);
 	*stime_ns = t->state == TASK_DEAD ? t->ru.stime_ns : sentry_thread_ns(t);
 }
 
+/* User time of all address spaces tg alone has been in; 0: not known, or shared with another. */
+static uint64_t group_utime(struct thread_group *tg, struct mm *mm)
+{
+	uint64_t ns;
+
+	if (!mm || __atomic_load_n(&mm->users, __ATOMIC_RELAXED) > tg->task_count ||
+	    addrspace_cpu_time(mm->as, &ns))
+		return 0;
+	return tg->past_utime_ns + ns;
+}
+
 void tg_cpu_times_locked(struct thread_group *tg, uint64_t *utime_ns, uint64_t *stime_ns)
 {
-	uint64_t u = tg->dead_threads.utime_ns, s = tg->dead_threads.stime_ns, ns;
+	uint64_t u = tg->dead_threads.utime_ns, s = tg->dead_threads.stime_ns, whole;
 	struct mm *mm = NULL;
 	struct task *t;
 
@@ -50,13 +65,33 @@ void tg_cpu_times_locked(struct thread_group *tg, uint64_t *utime_ns, uint64_t *
 		if (t->mm)
 			mm = t->mm;
 	}
-	/* Threads that have not looked lately are behind; the host process as a whole is not. */
-	if (mm && tg->task_count && addrspace_cpu_time(mm->as, &ns) == 0 &&
-	    __atomic_load_n(&mm->users, __ATOMIC_RELAXED) == tg->task_count &&
-	    ns + tg->past_utime_ns > u)
-		u = ns + tg->past_utime_ns;
-	*utime_ns = u;
+	/* Threads' own figures are as old as their last sample; the host process's is not. */
+	whole = group_utime(tg, mm);
+	*utime_ns = whole > u ? whole : u;
 	*stime_ns = s;
+}
+
+/*
+ * The thread's user time as it is going to stand in its group's sum. The last one brings what its
+ * host process has counted for all; the others need not be asked, which would take a handoff each.
+ */
+void task_cpu_settle(struct task *t)
+{
+	struct thread_group *tg = t->tg;
+	uint64_t whole, known;
+
+	if (__atomic_load_n(&t->mm->users, __ATOMIC_SEQ_CST) > tg->task_count) {
+		task_cpu_sample(t); /* vfork: the host process is another's */
+		return;
+	}
+	if (__atomic_load_n(&t->mm->users, __ATOMIC_SEQ_CST) > 1)
+		return;
+	lock_acquire(&t->k->tasks_lock);
+	whole = group_utime(tg, t->mm);
+	known = tg->dead_threads.utime_ns;
+	if (whole > known)
+		__atomic_store_n(&t->last_cpu_ns, whole - known, __ATOMIC_RELAXED);
+	lock_release(&t->k->tasks_lock);
 }
 
 void rusage_add(struct rusage_sum *to, const struct rusage_sum *from)
@@ -117,6 +152,8 @@ int rusage_get(struct task *t, int who, struct rusage_sum *out)
 		return -EINVAL;
 	if (who != RUSAGE_CHILDREN && t->mm)
 		rss = mm_rss_kb(t->mm);
+	if (who == RUSAGE_THREAD)
+		task_cpu_sample(t);
 	lock_acquire(&t->k->tasks_lock);
 	if (who == RUSAGE_CHILDREN) {
 		*out = tg->dead_children;

@@ -353,7 +353,9 @@ int task_has_work(struct task *t);
 
 /* ---- CPU time (rusage.c) ---- */
 
-/* CPU time of a thread so far. Exact for the calling task, else as last sampled. */
+/* Brings the calling task's own figure up to date: one handoff to its host thread. No lock held. */
+void task_cpu_sample(struct task *t);
+/* CPU time of a thread: user time as last sampled, system time exact. */
 void task_cpu_times(struct task *t, uint64_t *utime_ns, uint64_t *stime_ns);
 /* Of a whole process, dead threads included. tasks_lock held. */
 void tg_cpu_times_locked(struct thread_group *tg, uint64_t *utime_ns, uint64_t *stime_ns);

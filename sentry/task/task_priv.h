@@ -86,6 +86,8 @@ int exec_creds_prepare(struct task *t, struct file *file, struct exec_creds *out
 
 /* Adds the end state of t to its group's dead_threads. [tasks] */
 void rusage_collect_locked(struct task *t, uint64_t utime_ns, uint64_t stime_ns);
+/* t leaves its address space: settles what it has used there. No lock held. */
+void task_cpu_settle(struct task *t);
 void rusage_add(struct rusage_sum *to, const struct rusage_sum *from);
 
 /* ---- rlimit.c ---- */
