@@ -223,6 +223,7 @@ int console_pty_new(const struct vfs_ctx *ctx, uint16_t rows, uint16_t cols, str
 		file_put(m);
 		return err;
 	}
+	tty_maybe_take_ctty(t, *slave);
 	if (!g_console)
 		g_console = tty_get(t);
 	*master = m;

@@ -84,7 +84,8 @@ struct file *pty_open_peer(struct file *master, uint32_t flags, const struct cre
 
 /*
  * The console of `caisson run --tty`: a pair in the devpts that ctx sees at /dev/pts (or a private
- * one when there is none), the slave being what /dev/console opens from then on. Two references.
+ * one when there is none), the slave being what /dev/console opens from then on. It becomes the
+ * controlling terminal of the current task's session if that has none. Two references.
  */
 int console_pty_new(const struct vfs_ctx *ctx, uint16_t rows, uint16_t cols, struct file **master,
 		    struct file **slave);

@@ -420,7 +420,8 @@ START_TEST(console_is_the_pair_of_the_sandbox)
 	tty_resize(m, 31, 100);
 	ck_assert_int_eq(kioctl(c, TIOCGWINSZ, PTR(&ws)), 0);
 	ck_assert_int_eq(ws.row, 31);
-	ck_assert_ptr_null(g_ctty);
+	ck_assert_ptr_nonnull(g_ctty);
+	expect_sent(10, SIGWINCH);
 	file_put(c);
 	close_pair();
 }
