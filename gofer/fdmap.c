@@ -320,6 +320,7 @@ struct node *node_find(struct gofer *g, uint32_t nid)
 {
 	if (nid == 0 || nid >= g->node_used_end || g->node[nid].refs == 0)
 		return NULL;
+	host_act_for(g, &g->attach[g->node[nid].attach]);
 	return &g->node[nid];
 }
 

@@ -29,10 +29,24 @@ struct call {
 };
 
 /* dirfd arguments must be real fds: AT_FDCWD is negative. */
-#define DIRFD(i) { i, SCMP_CMP_MASKED_EQ, 0x80000000u, 0 }
-#define IS(i, v) { i, SCMP_CMP_EQ, (uint64_t)(v), 0 }
-#define MASKED(i, mask, v) { i, SCMP_CMP_MASKED_EQ, (uint64_t)(mask), (uint64_t)(v) }
-#define NO_ARGS { { 0, 0, 0, 0 } }
+#define DIRFD(i)                                                                                   \
+	{                                                                                          \
+		i, SCMP_CMP_MASKED_EQ, 0x80000000u, 0                                              \
+	}
+#define IS(i, v)                                                                                   \
+	{                                                                                          \
+		i, SCMP_CMP_EQ, (uint64_t)(v), 0                                                   \
+	}
+#define MASKED(i, mask, v)                                                                         \
+	{                                                                                          \
+		i, SCMP_CMP_MASKED_EQ, (uint64_t)(mask), (uint64_t)(v)                             \
+	}
+#define NO_ARGS                                                                                    \
+	{                                                                                          \
+		{                                                                                  \
+			0, 0, 0, 0                                                                 \
+		}                                                                                  \
+	}
 #define STAT_FLAGS (AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH)
 
 static const struct call g_calls[] = {
@@ -76,6 +90,8 @@ static int add_variable(scmp_filter_ctx ctx, const struct gofer *g, const struct
 	const struct call send = { SYS_sendmsg, 0, 1, { IS(0, c->sock) } };
 	const struct call log = { SYS_write, 0, 1, { IS(0, c->log_fd) } };
 	const struct call chmod2 = { SYS_fchmodat2, 1, 2, { DIRFD(0), IS(3, AT_EMPTY_PATH) } };
+	const struct call fsuid = { SYS_setfsuid, 0, 0, NO_ARGS };
+	const struct call fsgid = { SYS_setfsgid, 0, 0, NO_ARGS };
 	const struct call chmod1 = { SYS_fchmod, 1, 0, NO_ARGS };
 	int err = add(ctx, &recv);
 
@@ -83,6 +99,10 @@ static int add_variable(scmp_filter_ctx ctx, const struct gofer *g, const struct
 		err = add(ctx, &send);
 	if (!err && c->log_fd >= 0)
 		err = add(ctx, &log);
+	if (!err && g->two_identities)
+		err = add(ctx, &fsuid);
+	if (!err && g->two_identities)
+		err = add(ctx, &fsgid);
 	if (!err && c->any_writable)
 		err = add(ctx, g->have_fchmodat2 ? &chmod2 : &chmod1);
 	return err;

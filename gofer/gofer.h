@@ -17,8 +17,8 @@ struct gofer;
 struct statx;
 
 #define GOFER_ATTACH_MAX 512
-#define NODE_LIMIT (1u << 20) /* nodes one client may hold */
-#define NODE_DEPTH_MAX 2048   /* components below an attach point: PATH_MAX / 2 */
+#define NODE_LIMIT	 (1u << 20) /* nodes one client may hold */
+#define NODE_DEPTH_MAX	 2048	    /* components below an attach point: PATH_MAX / 2 */
 
 /* ------------------------------------------------------------------ nodes (fdmap.c) */
 
@@ -28,26 +28,26 @@ struct statx;
  */
 struct node {
 	uint64_t dev, ino;
-	uint64_t mnt;	    /* mount id */
-	char *name;	    /* NULL for attach points and unused slots */
-	uint32_t parent;    /* 0 for attach points */
-	uint32_t refs;	    /* the client's */
-	uint32_t kids;	    /* nodes whose parent this is */
+	uint64_t mnt;	 /* mount id */
+	char *name;	 /* NULL for attach points and unused slots */
+	uint32_t parent; /* 0 for attach points */
+	uint32_t refs;	 /* the client's */
+	uint32_t kids;	 /* nodes whose parent this is */
 	uint32_t hash_next;
 	uint32_t lru_prev, lru_next; /* ring of the nodes that hold an fd that may be dropped */
-	uint32_t hide;	    /* place in the deny tree; 0: nothing hidden below */
-	int32_t fd;	    /* O_PATH, or -1 */
+	uint32_t hide;		     /* place in the deny tree; 0: nothing hidden below */
+	int32_t fd;		     /* O_PATH, or -1 */
 	uint16_t attach;
 	uint16_t depth;
-	uint16_t pins;	    /* fd in use by the current request */
+	uint16_t pins; /* fd in use by the current request */
 	uint8_t name_len;
-	uint8_t flags;	    /* NODE_* */
-	uint32_t type;	    /* S_IFMT bits */
+	uint8_t flags; /* NODE_* */
+	uint32_t type; /* S_IFMT bits */
 };
-#define NODE_USED 1u
-#define NODE_HASHED 2u	/* found by (parent, name) */
+#define NODE_USED    1u
+#define NODE_HASHED  2u /* found by (parent, name) */
 #define NODE_BARRIER 4u /* root of a filesystem of kernel interfaces: shown, never entered */
-#define NODE_GONE 8u	/* unlinked through us: only its fd still reaches it */
+#define NODE_GONE    8u /* unlinked through us: only its fd still reaches it */
 
 /* A deny-list entry: a tree of names, by first child and next sibling. Index 0 is unused. */
 struct hide {
@@ -59,15 +59,17 @@ struct hide {
 
 struct attach {
 	uint32_t id;
-	uint32_t flags;	    /* ATTACH_* */
-	uint32_t attached;  /* the client has it */
-	uint32_t hide;	    /* root of its deny tree, 0 for none */
-	int root_fd;	    /* O_PATH */
-	int ro_fd, rw_fd;   /* of a regular file attached by itself, else -1 */
+	uint32_t flags;	   /* ATTACH_* */
+	uint32_t attached; /* the client has it */
+	uint32_t hide;	   /* root of its deny tree, 0 for none */
+	int root_fd;	   /* O_PATH */
+	int ro_fd, rw_fd;  /* of a regular file attached by itself, else -1 */
 };
-#define ATTACH_RDONLY 1u
-#define ATTACH_FILE 2u
+#define ATTACH_RDONLY	 1u
+#define ATTACH_FILE	 2u
 #define ATTACH_EXCLUSIVE 4u
+#define ATTACH_PUBLIC	 8u	/* served with a stranger's rights, whatever the others need */
+#define GOFER_STRANGER	 65534u /* that stranger: the id of nobody */
 
 enum gofer_phase { PHASE_START = 1, PHASE_READY = 2, PHASE_SERVING = 4 };
 
@@ -92,6 +94,8 @@ struct gofer {
 	uint64_t caps;	       /* effective capabilities it kept */
 	uint32_t uid, gid;     /* who it acts as */
 	int have_fchmodat2;
+	int two_identities; /* some attach points are public, and we can change */
+	int is_stranger;    /* the fs ids are GOFER_STRANGER's now */
 
 	struct attach attach[GOFER_ATTACH_MAX];
 	size_t attach_count;
@@ -134,7 +138,8 @@ int gofer_add_hide(struct gofer *g, uint32_t id, const char *rel);
 int64_t node_get_child(struct gofer *g, uint32_t dir, const char *name, size_t len,
 		       const struct statx *st, uint32_t hide);
 int64_t node_get_root(struct gofer *g, struct attach *at, const struct statx *st);
-/* The node behind a number the client sent, or NULL. */
+/* The node behind a number the client sent, or NULL. From here on we act as its attach point asks.
+ */
 struct node *node_find(struct gofer *g, uint32_t nid);
 static inline uint32_t node_id(const struct gofer *g, const struct node *n)
 {
@@ -166,6 +171,8 @@ int hide_object(const struct gofer *g, uint64_t dev, uint64_t ino);
 int host_stat(int dirfd, const char *name, struct statx *st);
 /* openat2 of one component, no links, no escapes; fd or negative errno. */
 int host_open(int dirfd, const char *name, uint64_t flags, uint64_t mode);
+/* Takes the file system ids with which attach point `attach` is served. */
+void host_act_for(struct gofer *g, const struct attach *at);
 /* True for filesystems that are kernel interfaces: proc, sysfs, cgroup, … */
 int host_is_kernel_fs(int fd);
 void attr_from_statx(struct gofer_attr *a, const struct statx *st);
@@ -183,20 +190,20 @@ int gofer_dispatch(struct gofer *g, const void *msg, size_t n, struct gofer_hdr 
 int gofer_serve(struct gofer *g, int sock);
 
 typedef int (*op_fn)(struct gofer *g, struct wire_in *in, struct reply *r);
-#define MSG(num, name, phases, flags) \
+#define MSG(num, name, phases, flags)                                                              \
 	int op_##name(struct gofer *g, struct wire_in *in, struct reply *r);
 #include "gofer/proto/messages.def"
 #undef MSG
 #define MSG_NOREPLY 1u
-#define MSG_WRITES 2u
+#define MSG_WRITES  2u
 
 /* Ends the connection; returns -EPROTO. `why` must be static. */
 int gofer_violation(struct gofer *g, const char *why);
 /* Checks that the whole body was read: every handler calls it before it acts. */
-#define OP_BODY_DONE(g, in)                                          \
-	do {                                                         \
-		if (!wire_done(in))                                  \
-			return gofer_violation(g, "malformed body"); \
+#define OP_BODY_DONE(g, in)                                                                        \
+	do {                                                                                       \
+		if (!wire_done(in))                                                                \
+			return gofer_violation(g, "malformed body");                               \
 	} while (0)
 
 /* Opens a regular-file node; access GOFER_OPEN_*. fd or negative errno (op_open.c). */

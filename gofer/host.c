@@ -44,7 +44,8 @@ int host_open(int dirfd, const char *name, uint64_t flags, uint64_t mode)
 
 		if (fd >= 0)
 			return (int)fd;
-		/* The kernel gives EAGAIN when a rename elsewhere raced with the check of BENEATH. */
+		/* The kernel gives EAGAIN when a rename elsewhere raced with the check of BENEATH.
+		 */
 		if (errno == EINTR || (errno == EAGAIN && tries < 64))
 			continue;
 		return -errno;
@@ -55,12 +56,28 @@ int host_open(int dirfd, const char *name, uint64_t flags, uint64_t mode)
 int host_is_kernel_fs(int fd)
 {
 	static const long magic[] = {
-		PROC_SUPER_MAGIC,   SYSFS_MAGIC,	  DEVPTS_SUPER_MAGIC, CGROUP_SUPER_MAGIC,
-		CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC,	  TRACEFS_MAGIC,      SECURITYFS_MAGIC,
-		SELINUX_MAGIC,	    SMACK_MAGIC,	  BPF_FS_MAGIC,	      PSTOREFS_MAGIC,
-		EFIVARFS_MAGIC,	    BINFMTFS_MAGIC,	  NSFS_MAGIC,	      AUTOFS_SUPER_MAGIC,
-		0x62656570 /* configfs */,  0x65735543 /* fusectl */,  0x19800202 /* mqueue */,
-		0x6c6f6f70 /* binderfs */,  0x09041934 /* anon inodes */, 0x67596969 /* rpc_pipefs */,
+		PROC_SUPER_MAGIC,
+		SYSFS_MAGIC,
+		DEVPTS_SUPER_MAGIC,
+		CGROUP_SUPER_MAGIC,
+		CGROUP2_SUPER_MAGIC,
+		DEBUGFS_MAGIC,
+		TRACEFS_MAGIC,
+		SECURITYFS_MAGIC,
+		SELINUX_MAGIC,
+		SMACK_MAGIC,
+		BPF_FS_MAGIC,
+		PSTOREFS_MAGIC,
+		EFIVARFS_MAGIC,
+		BINFMTFS_MAGIC,
+		NSFS_MAGIC,
+		AUTOFS_SUPER_MAGIC,
+		0x62656570 /* configfs */,
+		0x65735543 /* fusectl */,
+		0x19800202 /* mqueue */,
+		0x6c6f6f70 /* binderfs */,
+		0x09041934 /* anon inodes */,
+		0x67596969 /* rpc_pipefs */,
 	};
 	struct statfs sf;
 
@@ -104,4 +121,19 @@ void attr_from_statx(struct gofer_attr *a, const struct statx *st)
 		a->flags |= GOFER_ATTR_IMMUTABLE;
 	if (st->stx_attributes & STATX_ATTR_APPEND)
 		a->flags |= GOFER_ATTR_APPEND;
+}
+
+/*
+ * With fs ids other than 0 the kernel drops the file capabilities from the effective set, and gives
+ * them back with 0. #hostcalls: setfsuid setfsgid
+ */
+void host_act_for(struct gofer *g, const struct attach *at)
+{
+	int want = (at->flags & ATTACH_PUBLIC) != 0;
+
+	if (!g->two_identities || g->is_stranger == want)
+		return;
+	syscall(SYS_setfsgid, want ? GOFER_STRANGER : g->gid);
+	syscall(SYS_setfsuid, want ? GOFER_STRANGER : g->uid);
+	g->is_stranger = want;
 }

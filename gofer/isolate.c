@@ -113,9 +113,9 @@ static int graft(int root, uint32_t id, int tree, uint32_t flags)
 	char name[16];
 
 	snprintf(name, sizeof(name), "%u", id);
-	int point = flags & ATTACH_FILE ?
-			    openat(root, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0400) :
-			    mkdirat(root, name, 0500);
+	int point = flags & ATTACH_FILE
+			    ? openat(root, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0400)
+			    : mkdirat(root, name, 0500);
 	int err = 0;
 
 	if (point < 0 || syscall(SYS_move_mount, tree, "", root, name, 4) < 0)
@@ -172,15 +172,15 @@ int isolate_pivot(int *roots, const uint32_t *flags, const uint32_t *ids, size_t
 /* ---- Landlock ---- */
 
 /* Rights by the ABI version that brought them; older headers do not know the later ones. */
-#define LL_V1 ((1ull << 13) - 1)
-#define LL_REFER (1ull << 13)	 /* 2 */
-#define LL_TRUNCATE (1ull << 14) /* 3 */
+#define LL_V1	     ((1ull << 13) - 1)
+#define LL_REFER     (1ull << 13) /* 2 */
+#define LL_TRUNCATE  (1ull << 14) /* 3 */
 #define LL_IOCTL_DEV (1ull << 15) /* 5 */
-#define LL_READ (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
-#define LL_WRITE                                                                              \
-	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |                      \
-	 LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |                       \
-	 LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |                         \
+#define LL_READ	     (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
+#define LL_WRITE                                                                                   \
+	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |                           \
+	 LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |                            \
+	 LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |                              \
 	 LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SYM | LL_REFER | LL_TRUNCATE)
 #define LL_FILE (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | LL_TRUNCATE)
 
@@ -301,6 +301,16 @@ int isolate_privileges(struct gofer *g, const struct gofer_conf *c)
 		prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (!err && c->switch_user)
 		err = switch_user(c);
+	for (size_t i = 0; i < g->attach_count; i++)
+		g->two_identities |= geteuid() == 0 && (g->attach[i].flags & ATTACH_PUBLIC);
+	/* A saved id may be taken as fs id later, without any capability. */
+	if (!err && g->two_identities &&
+	    (setresgid((gid_t)-1, (gid_t)-1, GOFER_STRANGER) < 0 ||
+	     setresuid((uid_t)-1, (uid_t)-1, GOFER_STRANGER) < 0)) {
+		if (errno != EINVAL) /* rootless: a single id is mapped, and it is no stranger */
+			err = -errno;
+		g->two_identities = 0;
+	}
 	if (!err)
 		err = set_caps(c->caps & have);
 	if (!err && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

@@ -3,7 +3,7 @@
  * caisson-gofer: started by the runtime with the sentry's socket on fd 3 and its configuration
  * (platform/base/bootconf.h) on fd 4:
  *
- *   attach=ID<TAB>PATH<TAB>ro|rw<TAB>FLAGS   repeated; FLAGS: file, exclusive (comma separated)
+ *   attach=ID<TAB>PATH<TAB>ro|rw<TAB>FLAGS   repeated; FLAGS: file, exclusive, public
  *   hide=ID<TAB>REL/PATH			  repeated: absent for the sandbox, with all below
  *   caps=HEX uid= gid=			  capabilities to keep, user to become
  *   allow_weaker=mountns			  go on where no mount namespace can be had
@@ -83,6 +83,8 @@ static int parse_attach_flags(const char *s, uint32_t *flags)
 			*flags |= ATTACH_FILE;
 		else if (n == 9 && !strncmp(s, "exclusive", 9))
 			*flags |= ATTACH_EXCLUSIVE;
+		else if (n == 6 && !strncmp(s, "public", 6))
+			*flags |= ATTACH_PUBLIC;
 		else if (n)
 			return -EINVAL;
 		s += n + (s[n] == ',');
@@ -248,7 +250,8 @@ static int start(struct gofer *g, const struct bootconf *bc, struct gofer_conf *
 		ns = pivot(g);
 	if (ns && !c->allow_no_mountns) {
 		log_error("no mount namespace of its own (%s); run with more rights, or accept the "
-			  "weaker isolation with allow_weaker=mountns", strerror(-ns));
+			  "weaker isolation with allow_weaker=mountns",
+			  strerror(-ns));
 		return ns;
 	}
 	if (ns)

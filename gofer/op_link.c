@@ -76,7 +76,8 @@ int child_owner(struct gofer *g, int fd, const struct new_child *nc)
 	if (S_ISLNK(st.stx_mode) || !((st.stx_mode ^ nc->mode) & 07777))
 		return 0;
 	if (g->have_fchmodat2)
-		err = syscall(SYS_fchmodat2, fd, "", nc->mode & 07777, AT_EMPTY_PATH) < 0 ? -errno : 0;
+		err = syscall(SYS_fchmodat2, fd, "", nc->mode & 07777, AT_EMPTY_PATH) < 0 ? -errno
+											  : 0;
 	else if (S_ISREG(st.stx_mode))
 		err = fchmod(fd, nc->mode & 07777) < 0 ? -errno : 0;
 	return err == -EOPNOTSUPP ? 0 : err;

@@ -110,8 +110,8 @@ static int node_chmod(struct gofer *g, struct node *n, int path_fd, uint32_t mod
 	if (n->type == S_IFLNK)
 		return -EOPNOTSUPP;
 	if (g->have_fchmodat2)
-		return syscall(SYS_fchmodat2, path_fd, "", mode & 07777, AT_EMPTY_PATH) < 0 ?
-			       -errno : 0;
+		return syscall(SYS_fchmodat2, path_fd, "", mode & 07777, AT_EMPTY_PATH) < 0 ? -errno
+											    : 0;
 	int fd = node_open_any(g, n, &borrowed);
 
 	if (fd < 0)
@@ -158,7 +158,9 @@ static int node_setattr(struct gofer *g, struct node *n, int fd, const struct se
 	if (!err && (s->valid & (GOFER_SET_UID | GOFER_SET_GID)))
 		err = fchownat(fd, "", s->valid & GOFER_SET_UID ? s->uid : (uid_t)-1,
 			       s->valid & GOFER_SET_GID ? s->gid : (gid_t)-1,
-			       AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+			       AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0
+			      ? -errno
+			      : 0;
 	if (!err && (s->valid & GOFER_SET_MODE))
 		err = node_chmod(g, n, fd, s->mode);
 	if (!err && (s->valid & (GOFER_SET_ATIME | GOFER_SET_MTIME)))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening: OPEN, CREATE, FSYNC, FALLOCATE. Only regular files are ever opened for the client; FIFOs,
- * devices and sockets of the host show in a stat and no further.
+ * Opening: OPEN, CREATE, FSYNC, FALLOCATE. Only regular files are ever opened for the client;
+ * FIFOs, devices and sockets of the host show in a stat and no further.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,8 +29,8 @@ static int open_checked(struct gofer *g, struct node *n, uint64_t flags)
 		return dfd;
 	int fd = host_stat(dfd, n->name, &st);
 
-	if (!fd && (st.stx_ino != n->ino || host_dev(&st) != n->dev ||
-		    (st.stx_mode & S_IFMT) != n->type))
+	if (!fd &&
+	    (st.stx_ino != n->ino || host_dev(&st) != n->dev || (st.stx_mode & S_IFMT) != n->type))
 		fd = -ESTALE;
 	if (!fd)
 		fd = host_open(dfd, n->name, flags, 0);
@@ -41,8 +41,8 @@ static int open_checked(struct gofer *g, struct node *n, uint64_t flags)
 		return fd;
 	int err = host_stat(fd, "", &st);
 
-	if (!err && (st.stx_ino != n->ino || host_dev(&st) != n->dev ||
-		     (st.stx_mode & S_IFMT) != n->type))
+	if (!err &&
+	    (st.stx_ino != n->ino || host_dev(&st) != n->dev || (st.stx_mode & S_IFMT) != n->type))
 		err = -ESTALE;
 	if (err) {
 		close(fd);

@@ -87,7 +87,9 @@ static void build_gofer_conf(struct sandbox *s, struct bootconf *g)
 	int privileged = launch_is_privileged(), any_rw = 0;
 
 	bootconf_init(g);
-	must(bootconf_addf(g, "attach", "0\t%s\tro\texclusive", o->rootfs ? o->rootfs : "/"), "configuration");
+	must(bootconf_addf(g, "attach", "0\t%s\tro\texclusive%s", o->rootfs ? o->rootfs : "/",
+			   o->rootfs ? "" : ",public"),
+	     "configuration");
 	if (!o->rootfs)
 		must(hide_host_secrets(g, 0), "configuration");
 	for (size_t i = 0; i < o->bind_count; i++) {
@@ -111,17 +113,17 @@ static void build_gofer_conf(struct sandbox *s, struct bootconf *g)
 		any_rw |= !b->readonly;
 	}
 	/*
-	 * The host's own root is served with the rights of nobody. A rootfs that somebody prepared
-	 * is served whole, for which root's files must be readable.
+	 * The host's own root is served with the rights of nobody ("public"). A rootfs that somebody
+	 * prepared, or what was bound by name, is served whole, for which root's files must be readable.
 	 */
 	uint64_t caps = 0;
 
 	if (privileged && any_rw)
 		caps = CAPS_FILE_SERVER;
-	else if (privileged && o->rootfs)
+	else if (privileged && (o->rootfs || o->bind_count))
 		caps = CAPS_READ_ANY;
 	must(bootconf_addf(g, "caps", "0x%llx", (unsigned long long)caps), "configuration");
-	if (privileged && !any_rw) {
+	if (privileged && !caps) {
 		must(bootconf_add(g, "uid", "65534"), "configuration");
 		must(bootconf_add(g, "gid", "65534"), "configuration");
 	}

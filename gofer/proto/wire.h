@@ -10,31 +10,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOFER_MAGIC 0x53494143u /* "CAIS" */
+#define GOFER_MAGIC   0x53494143u /* "CAIS" */
 #define GOFER_VERSION 1u
 
 /*
  * The largest message either side sends. A SEQPACKET message must fit the socket's send buffer,
  * whose default is 208 KiB and which an unprivileged process can not raise far.
  */
-#define GOFER_MSG_MAX (128u << 10)
-#define GOFER_NAME_MAX 255u
-#define GOFER_LINK_MAX 4095u
-#define GOFER_WALK_MAX 64u   /* components per WALK */
-#define GOFER_FORGET_MAX 4096u
-#define GOFER_XATTR_MAX 65536u
+#define GOFER_MSG_MAX	     (128u << 10)
+#define GOFER_NAME_MAX	     255u
+#define GOFER_LINK_MAX	     4095u
+#define GOFER_WALK_MAX	     64u /* components per WALK */
+#define GOFER_FORGET_MAX     4096u
+#define GOFER_XATTR_MAX	     65536u
 #define GOFER_XATTR_NAME_MAX 255u
 
 struct gofer_hdr {
-	uint32_t size; /* of the whole message, header included */
-	uint16_t type; /* GOFER_*; replies carry their request's */
+	uint32_t size;	/* of the whole message, header included */
+	uint16_t type;	/* GOFER_*; replies carry their request's */
 	uint16_t flags; /* GOFER_F_* */
-	uint32_t tag;  /* chosen by the client, echoed */
-	int32_t error; /* replies: 0 or negative errno, then there is no body. Requests: 0 */
+	uint32_t tag;	/* chosen by the client, echoed */
+	int32_t error;	/* replies: 0 or negative errno, then there is no body. Requests: 0 */
 };
 _Static_assert(sizeof(struct gofer_hdr) == 16, "wire layout");
 #define GOFER_F_REPLY 1u
-#define GOFER_F_FD 2u /* one fd comes along */
+#define GOFER_F_FD    2u /* one fd comes along */
 
 enum gofer_msg {
 #define MSG(num, name, phases, flags) GOFER_##name = num,
@@ -58,8 +58,8 @@ struct gofer_attr {
 };
 _Static_assert(sizeof(struct gofer_attr) == 112, "wire layout");
 #define GOFER_ATTR_IMMUTABLE 1u
-#define GOFER_ATTR_APPEND 2u
-#define GOFER_ATTR_NOCAPS 4u /* known to have no security.capability (replies to opens only) */
+#define GOFER_ATTR_APPEND    2u
+#define GOFER_ATTR_NOCAPS    4u /* known to have no security.capability (replies to opens only) */
 
 struct gofer_statfs {
 	int64_t type;
@@ -67,8 +67,8 @@ struct gofer_statfs {
 };
 
 /* ATTACH reply flags */
-#define GOFER_AT_RDONLY 1u
-#define GOFER_AT_FILE 2u
+#define GOFER_AT_RDONLY	   1u
+#define GOFER_AT_FILE	   2u
 #define GOFER_AT_EXCLUSIVE 4u
 
 /* WALK request flags */
@@ -76,18 +76,18 @@ struct gofer_statfs {
 /* READDIR request flags */
 #define GOFER_READDIR_PLUS 1u /* entries carry attributes */
 /* OPEN and CREATE access */
-#define GOFER_OPEN_READ 1u
+#define GOFER_OPEN_READ	 1u
 #define GOFER_OPEN_WRITE 2u
 /* UNLINK flags */
 #define GOFER_UNLINK_DIR 1u
 /* SETATTR valid bits */
-#define GOFER_SET_MODE 1u
-#define GOFER_SET_UID 2u
-#define GOFER_SET_GID 4u
-#define GOFER_SET_SIZE 8u
+#define GOFER_SET_MODE	1u
+#define GOFER_SET_UID	2u
+#define GOFER_SET_GID	4u
+#define GOFER_SET_SIZE	8u
 #define GOFER_SET_ATIME 16u
 #define GOFER_SET_MTIME 32u
-#define GOFER_SET_ALL 63u
+#define GOFER_SET_ALL	63u
 
 /* ---- reading: a getter past the end returns zeros and sets bad, for good ---- */
 struct wire_in {
