@@ -355,13 +355,13 @@ int vfs_unlinkat(const struct vfs_ctx *ctx, const struct path *start, const char
 	if (!r) {
 		if (d->mounted)
 			mount_detach_all_at(ctx->vfs, d);
-		if (notify_active(ctx->vfs)) {
-			if (!isdir)
-				notify_inode(ctx->vfs, d->inode, IN_ATTRIB, 0, NULL);
-			notify_entry(ctx->vfs, dir, IN_DELETE, d->inode, name);
-		}
+		if (!isdir && notify_active(ctx->vfs))
+			notify_inode(ctx->vfs, d->inode, IN_ATTRIB, 0, NULL);
 	}
+	/* The inode's own end (IN_DELETE_SELF) is told before its name's. */
 	dentry_put(d);
+	if (!r && notify_active(ctx->vfs))
+		notify_inode(ctx->vfs, dir, IN_DELETE | (isdir ? IN_ISDIR : 0), 0, name);
 out:
 	walk_end(&w);
 	return r;
