@@ -29,24 +29,12 @@ struct call {
 };
 
 /* dirfd arguments must be real fds: AT_FDCWD is negative. */
-#define DIRFD(i)                                                                                   \
-	{                                                                                          \
-		i, SCMP_CMP_MASKED_EQ, 0x80000000u, 0                                              \
-	}
-#define IS(i, v)                                                                                   \
-	{                                                                                          \
-		i, SCMP_CMP_EQ, (uint64_t)(v), 0                                                   \
-	}
-#define MASKED(i, mask, v)                                                                         \
-	{                                                                                          \
-		i, SCMP_CMP_MASKED_EQ, (uint64_t)(mask), (uint64_t)(v)                             \
-	}
-#define NO_ARGS                                                                                    \
-	{                                                                                          \
-		{                                                                                  \
-			0, 0, 0, 0                                                                 \
-		}                                                                                  \
-	}
+/* clang-format off */
+#define DIRFD(i) { i, SCMP_CMP_MASKED_EQ, 0x80000000u, 0 }
+#define IS(i, v) { i, SCMP_CMP_EQ, (uint64_t)(v), 0 }
+#define MASKED(i, mask, v) { i, SCMP_CMP_MASKED_EQ, (uint64_t)(mask), (uint64_t)(v) }
+#define NO_ARGS { { 0, 0, 0, 0 } }
+/* clang-format on */
 #define STAT_FLAGS (AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH)
 
 static const struct call g_calls[] = {

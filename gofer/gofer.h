@@ -138,8 +138,7 @@ int gofer_add_hide(struct gofer *g, uint32_t id, const char *rel);
 int64_t node_get_child(struct gofer *g, uint32_t dir, const char *name, size_t len,
 		       const struct statx *st, uint32_t hide);
 int64_t node_get_root(struct gofer *g, struct attach *at, const struct statx *st);
-/* The node behind a number the client sent, or NULL. From here on we act as its attach point asks.
- */
+/* The node behind a number the client sent, or NULL. We act as its attach point asks from here. */
 struct node *node_find(struct gofer *g, uint32_t nid);
 static inline uint32_t node_id(const struct gofer *g, const struct node *n)
 {

@@ -44,8 +44,7 @@ int host_open(int dirfd, const char *name, uint64_t flags, uint64_t mode)
 
 		if (fd >= 0)
 			return (int)fd;
-		/* The kernel gives EAGAIN when a rename elsewhere raced with the check of BENEATH.
-		 */
+		/* EAGAIN: a rename elsewhere raced with the kernel's check of BENEATH. */
 		if (errno == EINTR || (errno == EAGAIN && tries < 64))
 			continue;
 		return -errno;

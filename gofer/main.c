@@ -229,7 +229,7 @@ static int pivot(struct gofer *g)
 	return err;
 }
 
-/* Does this kernel change modes through O_PATH fds? Asked of the first attach point, harmlessly. */
+/* Does this kernel change modes through O_PATH fds? */
 static int probe_fchmodat2(void)
 {
 	return syscall(452, -1, "", 0, AT_EMPTY_PATH) < 0 && errno == EBADF;

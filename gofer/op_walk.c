@@ -105,8 +105,7 @@ int op_WALK(struct gofer *g, struct wire_in *in, struct reply *r)
 	wire_put_u16(&r->out, 0); /* done */
 	wire_put_u16(&r->out, 0);
 	wire_put_u32(&r->out, 0); /* error */
-	/* Stops, without an error, at what is not a directory: a symlink is the client's to read.
-	 */
+	/* Stops, without an error, at what is no directory: a link is the client's to read. */
 	for (; done < count && g->node[cur].type == S_IFDIR; done++) {
 		struct statx st;
 		size_t len = wire_name(&names, name);

@@ -52,10 +52,11 @@ static void make_tree(void)
 {
 	char cmd[512];
 
-	snprintf(cmd, sizeof(cmd),
-		 "cd %s && chmod -R u+rwx t 2>/dev/null; rm -rf t && mkdir -p out t/a/b t/ro && "
-		 "ln -s ../canary t/c && ln -s .. t/d && ln -s / t/a/c && mkfifo t/e && ln -s a t/b",
-		 g_base);
+	snprintf(
+		cmd, sizeof(cmd),
+		"cd %s && chmod -R u+rwx t 2>/dev/null; rm -rf t && mkdir -p out t/a/b t/ro && "
+		"ln -s ../canary t/c && ln -s .. t/d && ln -s / t/a/c && mkfifo t/e && ln -s a t/b",
+		g_base);
 	need(system(cmd) == 0, "making the tree");
 	snprintf(cmd, sizeof(cmd), "%s/t/f", g_base);
 	write_file(cmd, "inside");
@@ -70,7 +71,8 @@ static void make_base(void)
 
 	if (g_base[0])
 		return;
-	snprintf(g_base, sizeof(g_base), "%s/gofer_fuzz.XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+	snprintf(g_base, sizeof(g_base), "%s/gofer_fuzz.XXXXXX",
+		 getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
 	need(mkdtemp(g_base) != NULL, g_base);
 	snprintf(path, sizeof(path), "%s/canary", g_base);
 	write_file(path, "CANARY");
@@ -88,7 +90,8 @@ static void check_outside(void)
 	struct stat st;
 
 	snprintf(path, sizeof(path), "%s/canary", g_base);
-	if (stat(path, &st) || st.st_ino != g_canary.st_ino || st.st_mtim.tv_nsec != g_canary.st_mtim.tv_nsec ||
+	if (stat(path, &st) || st.st_ino != g_canary.st_ino ||
+	    st.st_mtim.tv_nsec != g_canary.st_mtim.tv_nsec ||
 	    st.st_ctim.tv_nsec != g_canary.st_ctim.tv_nsec || st.st_nlink != g_canary.st_nlink)
 		fail("the canary was touched");
 	int fd = open(path, O_RDONLY);
@@ -115,10 +118,12 @@ static struct gofer *session(uint32_t flags)
 	snprintf(path, sizeof(path), "%s/t", g_base);
 	need(gofer_add_attach(g, 0, open(path, O_PATH | O_CLOEXEC), path, flags) == 0, "attach 0");
 	snprintf(path, sizeof(path), "%s/t/f", g_base);
-	need(gofer_add_attach(g, 1, open(path, O_PATH | O_CLOEXEC), path, ATTACH_FILE | ATTACH_RDONLY) == 0,
+	need(gofer_add_attach(g, 1, open(path, O_PATH | O_CLOEXEC), path,
+			      ATTACH_FILE | ATTACH_RDONLY) == 0,
 	     "attach 1");
 	snprintf(path, sizeof(path), "%s/t/a", g_base);
-	need(gofer_add_attach(g, 2, open(path, O_PATH | O_CLOEXEC), path, ATTACH_RDONLY) == 0, "attach 2");
+	need(gofer_add_attach(g, 2, open(path, O_PATH | O_CLOEXEC), path, ATTACH_RDONLY) == 0,
+	     "attach 2");
 	need(gofer_add_hide(g, 0, "a/hidden") == 0, "hide");
 	return g;
 }
@@ -243,8 +248,8 @@ static void put_name(struct wire_out *o)
 
 static uint64_t odd_number(void)
 {
-	static const uint64_t odd[] = { 0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000,
-					INT64_MAX, 1ull << 63, UINT64_MAX };
+	static const uint64_t odd[] = { 0,	     1,		0x7fffffff, 0x80000000, 0xffffffff,
+					0x100000000, INT64_MAX, 1ull << 63, UINT64_MAX };
 
 	return rnd(3) ? rnd(4096) : odd[rnd(9)];
 }
@@ -256,7 +261,8 @@ static uint32_t some_node(struct gofer *g)
 
 static void put_xattr_name(struct wire_out *o)
 {
-	static const char *const n[] = { "user.a", "security.capability", "trusted.x", "user.", "x" };
+	static const char *const n[] = { "user.a", "security.capability", "trusted.x", "user.",
+					 "x" };
 	const char *s = n[rnd(5)];
 
 	wire_put_text(o, s, strlen(s));
@@ -406,10 +412,11 @@ int main(int argc, char **argv)
 		check_outside();
 	}
 	for (unsigned int t = 1; t < GOFER_MSG_COUNT; t++)
-		printf("%-12s %9llu sent %9llu served\n", gofer_msg_name(t), (unsigned long long)g_seen[t],
-		       (unsigned long long)g_ok[t]);
-	printf("%llu messages, %llu sessions, %llu ended, %llu fds donated\n", (unsigned long long)total,
-	       (unsigned long long)sessions, (unsigned long long)g_ended, (unsigned long long)g_fds);
+		printf("%-12s %9llu sent %9llu served\n", gofer_msg_name(t),
+		       (unsigned long long)g_seen[t], (unsigned long long)g_ok[t]);
+	printf("%llu messages, %llu sessions, %llu ended, %llu fds donated\n",
+	       (unsigned long long)total, (unsigned long long)sessions, (unsigned long long)g_ended,
+	       (unsigned long long)g_fds);
 	snprintf((char *)msg, sizeof(msg), "chmod -R u+rwx %s; rm -rf %s", g_base, g_base);
 	return system((char *)msg) != 0;
 }

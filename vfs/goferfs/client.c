@@ -40,8 +40,8 @@ struct waiting {
 
 struct goferfs_conn {
 	int sock;
-	uint32_t next_tag;   /* [a] */
-	uint64_t messages;   /* [a] */
+	uint32_t next_tag; /* [a] */
+	uint64_t messages; /* [a] */
 	pthread_mutex_t m;
 	/* [m] */
 	struct list_head waiting;
@@ -83,7 +83,7 @@ static void conn_die(struct goferfs_conn *c, const char *why)
 	struct iovec poison = { &c->dead, sizeof(c->dead) };
 
 	fdpass_send(c->sock, &poison, 1, -1);
-	list_for_each_safe(w, tmp, &c->waiting, node) {
+	list_for_each_safe (w, tmp, &c->waiting, node) {
 		list_del(&w->node);
 		w->error = -EIO;
 		w->done = 1;
@@ -111,7 +111,7 @@ static const char *deliver(struct goferfs_conn *c, size_t n, int fd)
 		goto out;
 	}
 	memcpy(&h, c->buf, sizeof(h));
-	list_for_each(w, &c->waiting, node)
+	list_for_each (w, &c->waiting, node)
 		if (w->tag == h.tag)
 			found = w;
 	if (!found || h.type != found->type)
@@ -156,8 +156,9 @@ static void receive_for(struct goferfs_conn *c, struct waiting *w)
 		ssize_t n = fdpass_recv(c->sock, c->buf, sizeof(c->buf), &fd);
 
 		pthread_mutex_lock(&c->m);
-		const char *bad = n > 0 ? deliver(c, (size_t)n, fd) :
-				  n == 0 ? "it hung up" : "receiving failed";
+		const char *bad = n > 0	   ? deliver(c, (size_t)n, fd)
+				  : n == 0 ? "it hung up"
+					   : "receiving failed";
 
 		if (bad)
 			conn_die(c, bad);
@@ -171,7 +172,8 @@ static void receive_for(struct goferfs_conn *c, struct waiting *w)
 static int send_msg(struct goferfs_conn *c, uint32_t type, uint32_t tag, const void *body,
 		    size_t size)
 {
-	struct gofer_hdr h = { .size = (uint32_t)(sizeof(h) + size), .type = (uint16_t)type,
+	struct gofer_hdr h = { .size = (uint32_t)(sizeof(h) + size),
+			       .type = (uint16_t)type,
 			       .tag = tag };
 	struct iovec iov[2] = { { &h, sizeof(h) }, { (void *)(uintptr_t)body, size } };
 

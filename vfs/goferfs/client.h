@@ -15,7 +15,7 @@
 struct gcall {
 	struct wire_out req;
 	struct wire_in rep; /* body of the reply; the bytes live until gcall_end */
-	int fd;		    /* that came with the reply, -1 for none; the caller takes it by gcall_fd */
+	int fd; /* that came with the reply, -1 for none; the caller takes it by gcall_fd */
 	void *rep_buf;
 	uint32_t type;
 	uint8_t small[1024];

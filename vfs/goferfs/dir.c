@@ -257,10 +257,10 @@ struct gdir {
 	enum { GDIR_NEW, GDIR_KEPT, GDIR_PAGED } kind; /* of positions, until rewound */
 	struct gcall call;
 	int have;
-	uint64_t pos;	/* guest position of the next entry in call.rep */
-	uint32_t left;	/* entries in it */
+	uint64_t pos;  /* guest position of the next entry in call.rep */
+	uint32_t left; /* entries in it */
 	uint32_t eof;
-	uint64_t next;	/* host cookie after the page */
+	uint64_t next; /* host cookie after the page */
 };
 
 #define POS_FIRST 2
@@ -315,8 +315,7 @@ static int iterate_kept(struct inode *dir, struct dir_emit *de, int64_t *pos)
 		struct dirent_slot *s = &dc->slot[i];
 
 		if (s->name && !de->emit(de, s->name, s->len, i + 1 + POS_FIRST,
-					 slot_ino(gn->fs, &s->attr),
-					 (uint8_t)IFTODT(s->attr.mode)))
+					 slot_ino(gn->fs, &s->attr), (uint8_t)IFTODT(s->attr.mode)))
 			return 0;
 		*pos = (int64_t)(i + 1 + POS_FIRST);
 	}

@@ -8,7 +8,8 @@
 #include "vfs/goferfs/goferfs_priv.h"
 #include "vfs/vfs_priv.h" /* tree_lock: a dentry's name may only be read under it */
 
-#define V9FS_LIKE_MAGIC 0x01021997 /* what statfs(2) shows when the host's own type is not known */
+/* sb->magic, which nobody sees: statfs(2) shows the host's. */
+#define GOFERFS_MAGIC 0x43414953
 
 static int g_statfs(struct superblock *sb, struct linux_statfs *st)
 {
@@ -178,11 +179,11 @@ static struct superblock *g_mount(struct vfs *vfs, const char *source, uint32_t 
 	fs->readonly |= (flags & GOFER_AT_RDONLY) != 0;
 	lock_init(&fs->lock, RANK_CACHE);
 	fs->dev[fs->dev_count++] = attr.dev;
-	struct superblock *sb = sb_new(vfs, &g_goferfs_type,
-				       fs->exclusive ? &g_exclusive_ops : &g_shared_ops,
-				       sb_flags | (fs->readonly ? SB_RDONLY : 0) |
-					       (fs->exclusive ? 0 : SB_NOCACHE_NEGATIVE),
-				       V9FS_LIKE_MAGIC, source);
+	struct superblock *sb =
+		sb_new(vfs, &g_goferfs_type, fs->exclusive ? &g_exclusive_ops : &g_shared_ops,
+		       sb_flags | (fs->readonly ? SB_RDONLY : 0) |
+			       (fs->exclusive ? 0 : SB_NOCACHE_NEGATIVE),
+		       GOFERFS_MAGIC, source);
 
 	if (!sb || IS_ERR(sb)) {
 		lock_destroy(&fs->lock);

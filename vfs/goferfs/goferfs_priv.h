@@ -6,9 +6,9 @@
 #include "vfs/goferfs/client.h"
 #include "vfs/vfs.h"
 
-#define DIR_CACHE_MAX 20000u	       /* entries of one listing kept */
-#define DIR_CACHE_TOTAL (1u << 19)     /* entries of all listings of one mount */
-#define DEV_MAX 64u
+#define DIR_CACHE_MAX	20000u	   /* entries of one listing kept */
+#define DIR_CACHE_TOTAL (1u << 19) /* entries of all listings of one mount */
+#define DEV_MAX		64u
 
 /* A host fd of a file. Open files hold it; without users it waits in an LRU to be used again. */
 struct hostfd {
@@ -30,8 +30,8 @@ struct dirent_slot {
 struct dircache {
 	uint32_t count, cap; /* slots */
 	uint32_t live;
-	uint32_t hash_size;  /* power of two */
-	uint32_t *hash;	     /* slot index + 1 */
+	uint32_t hash_size; /* power of two */
+	uint32_t *hash;	    /* slot index + 1 */
 	struct dirent_slot *slot;
 };
 
@@ -39,13 +39,13 @@ struct dircache {
 struct gnode {
 	struct inode *ino;
 	struct goferfs *fs;
-	uint64_t dev, hino; /* [I] the host's */
+	uint64_t dev, hino;	 /* [I] the host's */
 	struct gnode *hash_next; /* [fs->lock] */
 	int hashed;		 /* [fs->lock] */
 	/* [fs->lock] the gofer's node, 0 while unknown; and the name to find it by */
 	uint32_t nid, nid_refs;
 	uint32_t old_nid, old_refs; /* the one before, for requests still under way */
-	struct inode *parent; /* a reference; NULL for the root and after removal */
+	struct inode *parent;	    /* a reference; NULL for the root and after removal */
 	char *name;
 	/* [cache lock] */
 	struct hostfd *ro, *rw;
@@ -71,9 +71,9 @@ struct goferfs {
 	uint32_t table_size, table_count;
 	uint64_t dev[DEV_MAX];
 	uint32_t dev_count;
-	uint64_t *changed;   /* open-addressed set of host inodes we changed; 0 is empty */
+	uint64_t *changed; /* open-addressed set of host inodes we changed; 0 is empty */
 	uint32_t changed_count, changed_size; /* size a power of two */
-	int changed_all;     /* the set is full: believe no listing's attributes */
+	int changed_all;		      /* the set is full: believe no listing's attributes */
 };
 
 static inline struct gnode *gnode_of(const struct inode *ino)
@@ -141,6 +141,7 @@ struct hostfd *hostfd_adopt(struct inode *ino, int fd, int writable);
 void hostfd_put(struct hostfd *h);
 /* The cached fd (writable or any), used; NULL when there is none. */
 struct hostfd *hostfd_use_cached(struct gnode *gn, int writable);
+int hostfd_in_use(struct gnode *gn);  /* by an open file */
 void hostfd_detach(struct gnode *gn); /* the inode dies */
 
 /* ---- ops.c ---- */

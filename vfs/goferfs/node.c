@@ -93,7 +93,9 @@ int gnode_same(const struct inode *ino, const struct gofer_attr *a)
 {
 	const struct gnode *gn = gnode_of(ino);
 
-	if (gn->dev != a->dev || gn->hino != a->ino || ((__atomic_load_n(&ino->mode, __ATOMIC_RELAXED) ^ a->mode) & S_IFMT))
+	uint32_t mode = __atomic_load_n(&ino->mode, __ATOMIC_RELAXED);
+
+	if (gn->dev != a->dev || gn->hino != a->ino || ((mode ^ a->mode) & S_IFMT))
 		return 0;
 	return !(a->btime || a->btime_ns) ||
 	       (ino->btime.sec == a->btime && ino->btime.nsec == a->btime_ns);
@@ -320,8 +322,8 @@ void gnode_set_name(struct inode *ino, struct inode *dir, const char *name)
  * them, with references; their names go into the request. Returns the count, *base that number,
  * or negative errno. When there are more, the topmost ones come first: *whole is 0.
  */
-static int chain_of(struct inode *ino, struct inode **chain, struct wire_out *names,
-		    uint32_t *base, int *whole)
+static int chain_of(struct inode *ino, struct inode **chain, struct wire_out *names, uint32_t *base,
+		    int *whole)
 {
 	struct goferfs *fs = goferfs_of(ino);
 	uint32_t depth = 0, skip, i;

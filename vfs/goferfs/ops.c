@@ -212,7 +212,8 @@ static struct inode *g_symlink(struct inode *dir, const char *name, const char *
 static int g_link(struct inode *dir, const char *name, struct inode *target)
 {
 	struct goferfs *fs = goferfs_of(dir);
-	int64_t nid = fs->readonly ? -EROFS : gnode_nid(target), dnid = nid < 0 ? nid : gnode_nid(dir);
+	int64_t nid = fs->readonly ? -EROFS : gnode_nid(target),
+		dnid = nid < 0 ? nid : gnode_nid(dir);
 	struct gofer_attr attr;
 	struct gcall c;
 
@@ -279,14 +280,8 @@ static void lost_name(struct inode *ino, struct inode *dir, const char *name, in
 /* While a file is open its node must be known, or nothing could be done to it afterwards. */
 static void keep_reachable(struct inode *ino)
 {
-	struct gnode *gn = gnode_of(ino);
-	struct hostfd *h = S_ISREG(ino->mode) ? hostfd_use_cached(gn, 0) : NULL;
-
-	if (!h)
-		return;
-	if (h->users > 1)
+	if (S_ISREG(ino->mode) && hostfd_in_use(gnode_of(ino)))
 		gnode_nid(ino);
-	hostfd_put(h);
 }
 
 static int remove_name(struct inode *dir, const char *name, struct inode *victim, uint32_t flags)
@@ -650,22 +645,14 @@ static int g_removexattr(struct inode *ino, const char *name)
 	return err;
 }
 
-#define COMMON_OPS                                                             \
-	.getattr = g_getattr, .setattr = g_setattr, .getxattr = g_getxattr,    \
+#define COMMON_OPS                                                                                 \
+	.getattr = g_getattr, .setattr = g_setattr, .getxattr = g_getxattr,                        \
 	.setxattr = g_setxattr, .listxattr = g_listxattr, .removexattr = g_removexattr
 
 const struct inode_ops g_goferfs_dir_ops = {
-	COMMON_OPS,
-	.lookup = g_lookup,
-	.create = g_create,
-	.mkdir = g_mkdir,
-	.mknod = g_mknod,
-	.symlink = g_symlink,
-	.link = g_link,
-	.unlink = g_unlink,
-	.rmdir = g_rmdir,
-	.rename = g_rename,
-	.open = g_open,
+	COMMON_OPS,	  .lookup = g_lookup,	.create = g_create, .mkdir = g_mkdir,
+	.mknod = g_mknod, .symlink = g_symlink, .link = g_link,	    .unlink = g_unlink,
+	.rmdir = g_rmdir, .rename = g_rename,	.open = g_open,
 };
 
 const struct inode_ops g_goferfs_file_ops = { COMMON_OPS, .open = g_open };

@@ -53,7 +53,8 @@ static struct {
 
 static void begin(void)
 {
-	wire_out_init(&q.req, q.msg + sizeof(struct gofer_hdr), GOFER_MSG_MAX - sizeof(struct gofer_hdr));
+	wire_out_init(&q.req, q.msg + sizeof(struct gofer_hdr),
+		      GOFER_MSG_MAX - sizeof(struct gofer_hdr));
 }
 
 MAYBE static void text(const char *s)
@@ -68,7 +69,9 @@ MAYBE static void text(const char *s)
 /* The reply's error, 0, or 1 for "no reply", -EPROTO when it ended the connection. */
 static int send_type(uint32_t type)
 {
-	struct gofer_hdr h = { .size = (uint32_t)(sizeof(h) + q.req.len), .type = (uint16_t)type, .tag = 7 };
+	struct gofer_hdr h = { .size = (uint32_t)(sizeof(h) + q.req.len),
+			       .type = (uint16_t)type,
+			       .tag = 7 };
 
 	memcpy(q.msg, &h, sizeof(h));
 	int r = gofer_dispatch(g, q.msg, h.size, &q.hdr, &q.r);

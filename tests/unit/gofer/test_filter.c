@@ -54,22 +54,26 @@ static int listed(int nr, const int *list)
 
 START_TEST(read_only_list)
 {
-	static const int allowed[] = { SYS_close, SYS_getdents64, SYS_fstatfs, SYS_fgetxattr,
-				       SYS_flistxattr, SYS_fsync, SYS_clock_gettime, SYS_exit_group, -1 };
+	static const int allowed[] = { SYS_close,	  SYS_getdents64, SYS_fstatfs,
+				       SYS_fgetxattr,	  SYS_flistxattr, SYS_fsync,
+				       SYS_clock_gettime, SYS_exit_group, -1 };
 
 	/* uretprobe and uprobe pass every filter; they do nothing without a probe. */
 	for (int nr = 0; nr < NR_MAX; nr++)
 		if (nr != 335 && nr != 336)
-			ck_assert_msg(comes_back(nr, -1, -1, -1, -1, -1, 0) == listed(nr, allowed), "syscall %d", nr);
+			ck_assert_msg(comes_back(nr, -1, -1, -1, -1, -1, 0) == listed(nr, allowed),
+				      "syscall %d", nr);
 }
 END_TEST
 
 START_TEST(writable_list)
 {
-	static const int more[] = { SYS_ftruncate, SYS_fallocate, SYS_fsetxattr, SYS_fremovexattr, -1 };
-	static const int some[] = { SYS_open, SYS_openat, SYS_execve, SYS_socket, SYS_mmap, SYS_fork,
-				    SYS_mkdirat, SYS_ptrace, SYS_connect, SYS_fchmod, SYS_chmod, SYS_unlink,
-				    SYS_rename, SYS_renameat, SYS_mount, SYS_kill, -1 };
+	static const int more[] = { SYS_ftruncate, SYS_fallocate, SYS_fsetxattr, SYS_fremovexattr,
+				    -1 };
+	static const int some[] = { SYS_open,  SYS_openat,  SYS_execve, SYS_socket,   SYS_mmap,
+				    SYS_fork,  SYS_mkdirat, SYS_ptrace, SYS_connect,  SYS_fchmod,
+				    SYS_chmod, SYS_unlink,  SYS_rename, SYS_renameat, SYS_mount,
+				    SYS_kill,  -1 };
 
 	for (const int *nr = more; *nr >= 0; nr++)
 		ck_assert_msg(comes_back(*nr, -1, -1, -1, -1, -1, 1), "syscall %d", *nr);

@@ -23,7 +23,8 @@ START_TEST(few_fds)
 	char path[2048] = "";
 
 	for (int i = 0; i < 100; i++) {
-		snprintf(path + strlen(path), sizeof(path) - strlen(path), "%sdir%d", i ? "/" : "", i);
+		snprintf(path + strlen(path), sizeof(path) - strlen(path), "%sdir%d", i ? "/" : "",
+			 i);
 		ck_assert_int_eq(mkdir(host(path), 0755), 0);
 	}
 	g->fd_max = 4;
@@ -178,7 +179,8 @@ START_TEST(races)
 				break;
 			if (q.r.fd >= 0) {
 				opened++;
-				if (pread(q.r.fd, buf, sizeof(buf), 0) > 0 && !strcmp(buf, "CANARY"))
+				if (pread(q.r.fd, buf, sizeof(buf), 0) > 0 &&
+				    !strcmp(buf, "CANARY"))
 					canary_seen = 1;
 				drop_fd();
 			}

@@ -155,7 +155,8 @@ START_TEST(lengths)
 		good_body(type);
 		size_t whole = q.req.len;
 
-		ck_assert_msg(send_type(type) != -EPROTO, "%s: %s", gofer_msg_name(type), g->violation);
+		ck_assert_msg(send_type(type) != -EPROTO, "%s: %s", gofer_msg_name(type),
+			      g->violation);
 		drop_fd();
 		for (size_t n = 0; n < whole + 3; n++) {
 			if (n == whole)
@@ -164,8 +165,8 @@ START_TEST(lengths)
 			while (q.req.len < n)
 				wire_put_u8(&q.req, 0);
 			q.req.len = n;
-			ck_assert_msg(send_type(type) == -EPROTO, "%s at %zu of %zu", gofer_msg_name(type),
-				      n, whole);
+			ck_assert_msg(send_type(type) == -EPROTO, "%s at %zu of %zu",
+				      gofer_msg_name(type), n, whole);
 			ck_assert_ptr_nonnull(g->violation);
 			g->violation = NULL;
 		}
@@ -222,7 +223,9 @@ START_TEST(headers)
 	begin();
 	u32(g_root);
 	memcpy(q.msg, &h, sizeof(h));
-	h = (struct gofer_hdr){ .size = sizeof(h) + 4, .type = GOFER_GETATTR, .flags = GOFER_F_REPLY };
+	h = (struct gofer_hdr){ .size = sizeof(h) + 4,
+				.type = GOFER_GETATTR,
+				.flags = GOFER_F_REPLY };
 	memcpy(q.msg, &h, sizeof(h));
 	ck_assert_int_eq(gofer_dispatch(g, q.msg, h.size, &q.hdr, &q.r), -EPROTO);
 }
@@ -304,7 +307,8 @@ static void greet(void)
 	begin();
 	u32(0);
 	say(GOFER_ATTACH, -1);
-	ck_assert_int_eq(hear(&fd), (int)(sizeof(struct gofer_hdr) + 8 + sizeof(struct gofer_attr)));
+	ck_assert_int_eq(hear(&fd),
+			 (int)(sizeof(struct gofer_hdr) + 8 + sizeof(struct gofer_attr)));
 	memcpy(&g_root, q.msg + sizeof(struct gofer_hdr), 4);
 }
 
@@ -353,7 +357,8 @@ START_TEST(refuses_oversize)
 	spawn();
 	greet();
 	setsockopt(g_sock, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-	ck_assert_int_eq(send(g_sock, q.msg, GOFER_MSG_MAX + 1, MSG_NOSIGNAL), (int)GOFER_MSG_MAX + 1);
+	ck_assert_int_eq(send(g_sock, q.msg, GOFER_MSG_MAX + 1, MSG_NOSIGNAL),
+			 (int)GOFER_MSG_MAX + 1);
 	ck_assert_int_eq(hear(&fd), 0);
 	ck_assert_int_eq(ended(), 1);
 	close(g_sock);

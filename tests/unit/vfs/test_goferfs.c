@@ -253,7 +253,8 @@ START_TEST(exclusive_tree)
 	struct path p;
 
 	ck_assert_int_eq(vfs_lookup(&g_ctx, NULL, "/hello", 0, &p), 0);
-	ck_assert_int_eq(vfs_getxattr(&g_ctx, p, "security.capability", cap, sizeof(cap)), -ENODATA);
+	ck_assert_int_eq(vfs_getxattr(&g_ctx, p, "security.capability", cap, sizeof(cap)),
+			 -ENODATA);
 	path_put(p);
 	ck_assert_int_eq(goferfs_messages(g_conn) - before, 0);
 
@@ -422,13 +423,29 @@ START_TEST(shared_sees_changes)
 	ck_assert_int_eq(PTR_ERR(open_at("/hello", O_RDONLY)), -ENOENT);
 	list_dir("/", &n);
 	ck_assert_msg(n.count == 5, "%s", n.text);
+
+	/* Two who append to one file lose nothing. */
+	put("log", "host ");
+	struct file *f = open_at("/log", O_WRONLY | O_APPEND);
+	int fd = open((snprintf(path, sizeof(path), "%s/log", g_dir), path), O_WRONLY | O_APPEND);
+
+	for (int i = 0; i < 3; i++) {
+		struct uio u;
+
+		uio_init_kernel(&u, (void *)(uintptr_t) "guest ", 6);
+		ck_assert_int_eq(file_write(f, &u, UINT64_MAX), 6);
+		ck_assert_int_eq(write(fd, "host ", 5), 5);
+	}
+	close(fd);
+	file_put(f);
+	host_text("log", "host guest host guest host guest host ");
 	teardown_tree();
 }
 END_TEST
 
 /* Threads that all wait for replies at once, on trees that ask for every step. */
 #define THREADS 8
-#define ROUNDS 300
+#define ROUNDS	300
 
 static void *hammer(void *arg)
 {
