@@ -276,6 +276,13 @@ int vfs_chown(const struct vfs_ctx *ctx, struct path p, uint32_t uid, uint32_t g
 					       !cred_has_cap(cred, CAP_FSETID))))
 			kill |= S_ISGID;
 		if (kill) {
+			uint32_t g = gid != UINT32_MAX ? gid : ino->gid;
+
+			/* To Linux this is a chmod along the way, with a chmod's rules. */
+			if (!inode_owner_or_cap(ino, cred))
+				r = -EPERM;
+			if (!cred_in_group(cred, g) && !cred_has_cap(cred, CAP_FSETID))
+				kill |= S_ISGID;
 			attr.valid |= IATTR_MODE;
 			attr.mode = ino->mode & ~kill;
 		}

@@ -37,18 +37,19 @@ struct create {
 	struct walk w;
 	struct inode *dir;
 	struct dentry *d; /* negative, a reference */
+	int perm;	  /* of writing to dir */
 	char name[NAME_MAX + 1];
 };
 
 /*
  * Ends with the parent locked and a negative dentry in c->d, or an error and nothing locked;
- * create_end() in any case.
+ * create_end() in any case. Permission is still to be checked: link(2) asks other things first.
  */
-static int create_begin(struct create *c, const struct vfs_ctx *ctx, const struct path *start,
+static int create_lookup(struct create *c, const struct vfs_ctx *ctx, const struct path *start,
 			const char *path, int is_dir)
 {
 	struct walk *w = &c->w;
-	int r, perm;
+	int r;
 
 	c->d = NULL;
 	r = walk_parent(w, ctx, start, path, 0);
@@ -59,7 +60,7 @@ static int create_begin(struct create *c, const struct vfs_ctx *ctx, const struc
 	c->dir = w->held_cur.dentry->inode;
 	memcpy(c->name, w->last, w->last_len);
 	c->name[w->last_len] = 0;
-	perm = dir_perm(c->dir, ctx->cred);
+	c->perm = dir_perm(c->dir, ctx->cred);
 	lock_acquire(&c->dir->lock);
 	c->d = dentry_lookup_locked(w->held_cur.dentry, w->last, w->last_len);
 	if (IS_ERR(c->d)) {
@@ -72,8 +73,19 @@ static int create_begin(struct create *c, const struct vfs_ctx *ctx, const struc
 	} else {
 		r = mount_writable(w->held_cur.mnt);
 	}
-	if (!r)
-		r = perm_may_create(c->dir, perm);
+	if (r)
+		lock_release(&c->dir->lock);
+	return r;
+}
+
+static int create_begin(struct create *c, const struct vfs_ctx *ctx, const struct path *start,
+			const char *path, int is_dir)
+{
+	int r = create_lookup(c, ctx, start, path, is_dir);
+
+	if (r)
+		return r;
+	r = perm_may_create(c->dir, c->perm);
 	if (r)
 		lock_release(&c->dir->lock);
 	return r;
@@ -227,12 +239,14 @@ int vfs_linkat(const struct vfs_ctx *ctx, const struct path *old_start, const ch
 	if (r)
 		return r;
 	target = old.dentry->inode;
-	r = create_begin(&c, ctx, new_start, new_path, 0);
+	r = create_lookup(&c, ctx, new_start, new_path, 0);
 	if (!r) {
 		if (c.w.held_cur.mnt != old.mnt)
 			r = -EXDEV;
 		else
 			r = perm_may_linkat(target, ctx->cred);
+		if (!r)
+			r = perm_may_create(c.dir, c.perm);
 		if (!r)
 			r = link_checked(&c, target);
 		r = create_commit(&c, r ? ERR_PTR(r) : inode_get(target));

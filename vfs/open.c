@@ -305,9 +305,15 @@ static struct file *open_create(const struct vfs_ctx *ctx, const struct path *st
 		r = walk_to_last(&w);
 		if (r)
 			break;
-		if (w.last_type != LAST_NORM || w.trailing) {
-			/* "dir/." and "dir/": an existing directory can not be created. */
-			r = w.last_type != LAST_NORM && (flags & O_EXCL) ? -EEXIST : -EISDIR;
+		/* "dir/", "." and "..": a directory can not be created so. */
+		if (w.last_type != LAST_NORM) {
+			r = walk_last(&w);
+			if (!r)
+				r = flags & O_EXCL ? -EEXIST : -EISDIR;
+			break;
+		}
+		if (w.trailing) {
+			r = -EISDIR;
 			break;
 		}
 		r = walk_last(&w);
