@@ -62,12 +62,8 @@ uint64_t ipc_ns_id(struct ipc_ns *ns)
 	return ns->ns_id;
 }
 
-struct ipc_ns *ipc_ns_of(struct task *t)
+struct ipc_ns *ipc_ns_initial(struct kernel *k)
 {
-	struct kernel *k = t->k;
-
-	if (t->ipc)
-		return t->ipc;
 	if (!__atomic_load_n(&k->init_ipc_ns, __ATOMIC_ACQUIRE)) {
 		struct ipc_ns *ns = ipc_ns_new(k), *none = NULL;
 
@@ -76,6 +72,11 @@ struct ipc_ns *ipc_ns_of(struct task *t)
 			ipc_ns_put(ns);
 	}
 	return k->init_ipc_ns;
+}
+
+struct ipc_ns *ipc_ns_of(struct task *t)
+{
+	return t->ipc ? t->ipc : ipc_ns_initial(t->k);
 }
 
 int64_t ipc_now(struct kernel *k)

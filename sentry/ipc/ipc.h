@@ -20,6 +20,7 @@ void ipc_ns_put(struct ipc_ns *ns);
 uint64_t ipc_ns_id(struct ipc_ns *ns); /* inode number of /proc/PID/ns/ipc */
 /* The namespace of t: t->ipc, or the sandbox's first one. Borrowed. */
 struct ipc_ns *ipc_ns_of(struct task *t);
+struct ipc_ns *ipc_ns_initial(struct kernel *k); /* made when first asked for; borrowed */
 
 /* /proc/sysvipc/{msg,sem,shm} as t sees them. */
 void ipc_show_msg(struct task *t, struct strbuf *sb);
