@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "platform/base/bootconf.h"
+#include "platform/base/ktimer.h"
 #include "platform/base/list.h"
 #include "platform/base/lock.h"
 #include "platform/base/waitq.h"
@@ -41,6 +42,9 @@ struct kernel {
 
 	uint32_t cpu_count;	     /* [I] what the guest sees */
 	uint64_t memory_limit;	     /* [I] bytes, 0: none */
+	struct ktimer oom_timer;     /* sentry/mm/oom.c */
+	uint32_t oom_timer_state;    /* [a] of it: 0 not initialised, 1 idle, 2 armed */
+	uint64_t total_memory;	     /* [I] what the guest is told: the limit, or the host's memory */
 	uint32_t pids_limit;	     /* [I] 0: none */
 	uint64_t boot_mono_ns;	     /* [I] CLOCK_MONOTONIC of the sandbox's start */
 	char release[65];	     /* [I] uname -r */

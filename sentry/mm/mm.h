@@ -75,7 +75,7 @@ struct mm {
 	uint32_t hole_vmas;	/* [lock] to write, [a] to read: vmas with VMA_HOLES */
 	uint64_t rss_pages;	/* [a] resident anonymous pages when last sampled (oom.c) */
 	uint64_t rss_sampled_ns; /* [a] when that was, CLOCK_MONOTONIC */
-	uint64_t oom_checked_ns; /* [a] when the limit was last looked at */
+	uint64_t oom_next_ns;	 /* [a] when the limit is to be looked at again */
 	uint64_t fault_addr;	/* [lock] last fault that looked already mended ... */
 	uint32_t fault_tries;	/* [lock] ... and how often it came back */
 	struct aio_table *aio;	/* [a] io_setup contexts, once there is one (sys_aio.c) */
@@ -126,7 +126,8 @@ int mm_set_name(struct task *t, uint64_t addr, uint64_t len, const char *name);
  * I/O into guest memory, with no VFS lock held: the uio copies themselves never do it.
  */
 void mm_fill_holes(struct task *t, uint64_t addr, uint64_t len);
-/* Sandbox memory limit: called on every syscall while a limit is set; samples now and then. */
+/* Sandbox memory limit: called after every syscall and on EVENT_INTERRUPTED while a limit is set,
+ * with no lock held; samples now and then. */
 void mm_oom_check(struct task *t);
 /* True when the whole range is mapped (gaps give 0). mm->lock held. */
 int mm_range_mapped(struct mm *mm, uint64_t addr, uint64_t len);

@@ -8,12 +8,14 @@
  *
  *   used = memfile_used() (tmpfs, shared memory) + sum over address spaces of mm->rss_pages
  *
- * mm->rss_pages is counted by mincore over the private anonymous mappings, ordered through the
- * task's own context. Only when a limit is set, mm_oom_check() runs at every syscall; it samples
- * when SAMPLE_NS have passed since the last sample of this address space, and ten times as often
- * once the sandbox is above 3/4 of its limit. A program that allocates touches new memory between
- * calls, so a hog is seen within a fraction of a second, long before the host's own limit (the
- * cgroup the runtime sets a little above ours) would kill the whole sandbox.
+ * mm->rss_pages is counted by mincore over the private writable anonymous mappings, ordered through
+ * a context of the address space, so only its own threads can do it: mm_oom_check() runs after each
+ * syscall while a limit is set, and when a thread leaves guest code because it was interrupted.
+ * Nothing is sampled while all that is mapped would fit (the usual case). Else the next sample is
+ * due when a program that touches new pages as fast as it can (FILL_RATE) could have used up the
+ * room that is left; a timer interrupts running guest threads then, so that one which makes no
+ * syscalls is seen too. The timer is not armed again while nobody runs. Far behind stands the
+ * host's own limit (the cgroup the runtime sets), which would end the whole sandbox.
  *
  * When the limit is exceeded the process with the greatest badness is killed with SIGKILL: its
  * resident pages plus oom_score_adj thousandths of the limit; -1000 is never chosen; init only when
@@ -29,8 +31,9 @@
 #include "sentry/mm/mm_priv.h"
 #include "sentry/signal/signal.h"
 
-#define SAMPLE_NS 200000000ull
-#define SAMPLE_HOT_NS 20000000ull
+#define FILL_RATE 4 /* bytes per ns: what page faults can reach at best */
+#define PERIOD_MIN_NS 10000000ull
+#define PERIOD_MAX_NS 500000000ull
 #define INCORE_CHUNK (4096 * GUEST_PAGE_SIZE)
 
 static uint64_t count_resident(struct context *ctx, uint64_t start, uint64_t end, uint8_t *vec)
@@ -150,26 +153,90 @@ static void kill_one(struct kernel *k, uint64_t used)
 			 used * 4, k->memory_limit >> 10, pid, comm, rss * 4);
 }
 
+/* All pages the guests could hold with what they have mapped. tasks_lock held. */
+static uint64_t possible_pages_locked(struct kernel *k)
+{
+	uint64_t sum = memfile_used() / GUEST_PAGE_SIZE;
+	struct thread_group *tg;
+
+	list_for_each(tg, &k->groups, node) {
+		struct task *t;
+
+		list_for_each(t, &tg->tasks, tg_node) {
+			if (!t->mm)
+				continue;
+			/* Single words, read racily: a page more or less does not matter. */
+			sum += t->mm->data_pages + t->mm->stack_pages;
+			break;
+		}
+	}
+	return sum;
+}
+
+/* Interrupts guest code that is running, so that its thread comes by mm_oom_check(). */
+static void oom_tick(struct ktimer *timer)
+{
+	struct kernel *k = timer->priv;
+	struct thread_group *tg;
+
+	__atomic_store_n(&k->oom_timer_state, 1, __ATOMIC_SEQ_CST);
+	lock_acquire(&k->tasks_lock);
+	list_for_each(tg, &k->groups, node) {
+		struct task *t;
+
+		list_for_each(t, &tg->tasks, tg_node) {
+			if (__atomic_load_n(&t->state, __ATOMIC_RELAXED) != TASK_RUNNING)
+				continue;
+			lock_acquire(&t->ctx_lock);
+			if (t->ctx)
+				context_interrupt(t->ctx);
+			lock_release(&t->ctx_lock);
+			break; /* one thread samples for its whole address space */
+		}
+	}
+	lock_release(&k->tasks_lock);
+}
+
+static void arm_timer(struct kernel *k, uint64_t deadline)
+{
+	uint32_t fresh = 0, idle = 1;
+
+	if (__atomic_compare_exchange_n(&k->oom_timer_state, &fresh, 3, 0, __ATOMIC_SEQ_CST,
+					__ATOMIC_SEQ_CST)) {
+		ktimer_init(&k->oom_timer, oom_tick, k);
+		__atomic_store_n(&k->oom_timer_state, 1, __ATOMIC_SEQ_CST);
+	}
+	if (__atomic_compare_exchange_n(&k->oom_timer_state, &idle, 2, 0, __ATOMIC_SEQ_CST,
+					__ATOMIC_SEQ_CST))
+		ktimer_arm(&k->oom_timer, deadline);
+}
+
+/* How long until the room left could be gone. */
+static uint64_t period_for(uint64_t room_pages)
+{
+	uint64_t ns = room_pages * (GUEST_PAGE_SIZE / FILL_RATE);
+
+	return ns < PERIOD_MIN_NS ? PERIOD_MIN_NS : ns > PERIOD_MAX_NS ? PERIOD_MAX_NS : ns;
+}
+
 void mm_oom_check(struct task *t)
 {
 	struct kernel *k = t->k;
 	struct mm *mm = t->mm;
-	uint64_t now, limit, used, since;
+	uint64_t now, limit, used, possible;
 
 	if (!k->memory_limit || !mm)
 		return;
 	now = mono_now_ns();
-	if (now - __atomic_load_n(&mm->oom_checked_ns, __ATOMIC_RELAXED) < SAMPLE_HOT_NS)
+	if (now < __atomic_load_n(&mm->oom_next_ns, __ATOMIC_RELAXED))
 		return;
-	__atomic_store_n(&mm->oom_checked_ns, now, __ATOMIC_RELAXED);
-	since = now - __atomic_load_n(&mm->rss_sampled_ns, __ATOMIC_RELAXED);
 	limit = k->memory_limit / GUEST_PAGE_SIZE;
-	if (since < SAMPLE_NS) {
-		lock_acquire(&k->tasks_lock);
-		used = used_pages_locked(k);
-		lock_release(&k->tasks_lock);
-		if (used < limit - limit / 4)
-			return; /* calm: the long interval is enough */
+	lock_acquire(&k->tasks_lock);
+	possible = possible_pages_locked(k);
+	lock_release(&k->tasks_lock);
+	if (possible <= limit) {
+		__atomic_store_n(&mm->oom_next_ns, now + PERIOD_MIN_NS, __ATOMIC_RELAXED);
+		return;
 	}
 	__atomic_store_n(&mm->rss_sampled_ns, now, __ATOMIC_RELAXED);
 	sample(t);
@@ -178,6 +245,9 @@ void mm_oom_check(struct task *t)
 	lock_release(&k->tasks_lock);
 	if (used > limit)
 		kill_one(k, used);
+	now = mono_now_ns() + period_for(used < limit ? limit - used : 0);
+	__atomic_store_n(&mm->oom_next_ns, now, __ATOMIC_RELAXED);
+	arm_timer(k, now);
 }
 
 uint64_t mm_rss_kb(struct mm *mm)

@@ -82,8 +82,6 @@ void syscall_dispatch(struct task *t, int foreign_abi)
 	t->syscall_nr = (uint32_t)t->regs.orig_rax;
 	t->in_syscall = 1;
 	t->regs.rax = (uint64_t)-ENOSYS;
-	if (t->k->memory_limit)
-		mm_oom_check(t);
 	if (__builtin_expect(t->ptrace != NULL, 0) && ptrace_syscall_enter)
 		skip = ptrace_syscall_enter(t);
 	if (!skip && __builtin_expect(t->seccomp != NULL, 0) && seccomp_check && !foreign_abi)
@@ -98,6 +96,8 @@ void syscall_dispatch(struct task *t, int foreign_abi)
 			t->regs.rax = (uint64_t)run(t, t->syscall_nr);
 		}
 	}
+	if (t->k->memory_limit)
+		mm_oom_check(t);
 	if (__builtin_expect(t->ptrace != NULL, 0) && ptrace_syscall_exit)
 		ptrace_syscall_exit(t);
 }
