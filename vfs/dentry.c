@@ -271,6 +271,9 @@ struct dentry *dentry_lookup_locked(struct dentry *parent, const char *name, siz
 	d = dentry_find_get(vfs, parent, name, len);
 	if (d)
 		return d;
+	/* No children of removed directories, which they would pin. */
+	if (dir->nlink == 0)
+		return ERR_PTR(-ENOENT);
 	if (!dir->ops->lookup)
 		return ERR_PTR(-ENOTDIR);
 	ino = dir->ops->lookup(dir, name, len);
@@ -285,8 +288,7 @@ struct dentry *dentry_lookup_locked(struct dentry *parent, const char *name, siz
 		return ERR_PTR(-ENOMEM);
 	}
 	d->inode = ino;
-	/* A removed directory's children must not be found again, nor pin it. */
-	if ((!ino && (sb->flags & SB_NOCACHE_NEGATIVE)) || (!ino && dir->nlink == 0))
+	if (!ino && (sb->flags & SB_NOCACHE_NEGATIVE))
 		return d;
 	rwlock_write(&vfs->tree_lock);
 	dentry_hash(vfs, d);

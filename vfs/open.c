@@ -263,7 +263,7 @@ static struct file *open_tmpfile(const struct vfs_ctx *ctx, const struct path *s
 	if (r)
 		goto fail;
 	lock_acquire(&dir->lock);
-	ino = dir->nlink ? dir->ops->tmpfile(dir, mode, ctx->cred) : ERR_PTR(-ENOENT);
+	ino = dir->ops->tmpfile(dir, mode, ctx->cred); /* even in a removed one */
 	lock_release(&dir->lock);
 	if (IS_ERR(ino)) {
 		r = (int)PTR_ERR(ino);

@@ -61,8 +61,12 @@ static long host_open(const char *p, uint64_t flags, uint32_t mode, uint64_t res
 {
 	struct open_how how = {.flags = flags, .mode = resolve_mode(flags, mode),
 			       .resolve = resolve};
-	long fd = syscall(SYS_openat2, AT_FDCWD, p, &how, sizeof(how));
+	long fd;
 
+	/* A rename anywhere on the host lets a scoped walk fail with this. */
+	do
+		fd = syscall(SYS_openat2, AT_FDCWD, p, &how, sizeof(how));
+	while (fd < 0 && errno == EAGAIN);
 	if (fd < 0)
 		return -errno;
 	close((int)fd);
