@@ -4,9 +4,9 @@
  * files is splice.c.
  *
  * Theory of operation: a ring of page buffers between `tail` and `head`. A write fills fresh
- * pages at the head, or appends to the last one when all its odd bytes fit there; since a slot
- * takes a whole page, a write of up to PIPE_BUF bytes either finds a free slot or does nothing:
- * that is its atomicity. The lock is held over the copy of at most one call's bytes, so the pages
+ * pages at the head (a big one several in a row, of one block), or appends to the last one when
+ * all its odd bytes fit there; since a slot takes a whole page, a write of up to PIPE_BUF bytes
+ * either finds a free slot or does nothing: that is its atomicity. The lock is held over the copy of at most one call's bytes, so the pages
  * of one call are never interleaved with another's unless the pipe filled up in between.
  *
  * Wake-ups follow Linux, for edge-triggered epoll: readers at each write, writers only when a
@@ -60,32 +60,49 @@ static uint32_t user_charge(uint32_t uid, uint32_t old, uint32_t new_pages)
 
 /* ---- pages and slots ---- */
 
-struct pipe_page *pipe_page_new(struct pipe *p)
-{
-	struct pipe_page *pg;
+/*
+ * Free blocks of the full size, which heavy pipes use up at a great rate: the allocator would
+ * give their memory back to the host each time.
+ */
+#define BLOCK_CACHE 4u
+static struct {
+	pthread_mutex_t m; /* a leaf: nothing is taken inside */
+	struct pipe_block *block[BLOCK_CACHE];
+	uint32_t count;
+} g_cache = { .m = PTHREAD_MUTEX_INITIALIZER };
 
-	if (p && p->spare) {
-		pg = p->spare;
-		p->spare = NULL;
-		return pg;
+struct pipe_block *pipe_block_new(uint32_t pages)
+{
+	struct pipe_block *b = NULL;
+
+	if (pages == PIPE_BLOCK_PAGES) {
+		pthread_mutex_lock(&g_cache.m);
+		if (g_cache.count)
+			b = g_cache.block[--g_cache.count];
+		pthread_mutex_unlock(&g_cache.m);
 	}
-	pg = malloc(sizeof(*pg));
-	if (pg)
-		ref_init(&pg->ref);
-	return pg;
+	if (!b)
+		b = malloc(sizeof(*b) + (size_t)pages * PIPE_PAGE);
+	if (b) {
+		ref_init(&b->ref);
+		b->pages = pages;
+	}
+	return b;
 }
 
-void pipe_page_put(struct pipe *p, struct pipe_page *pg)
+void pipe_block_put(struct pipe_block *b)
 {
-	if (!ref_put(&pg->ref))
+	if (!ref_put(&b->ref))
 		return;
-	/* Only a pipe in use keeps a page: an idle one costs nothing but its ring. */
-	if (p && !p->spare && pipe_used(p)) {
-		ref_init(&pg->ref);
-		p->spare = pg;
-		return;
+	if (b->pages == PIPE_BLOCK_PAGES) {
+		pthread_mutex_lock(&g_cache.m);
+		if (g_cache.count < BLOCK_CACHE) {
+			g_cache.block[g_cache.count++] = b;
+			b = NULL;
+		}
+		pthread_mutex_unlock(&g_cache.m);
 	}
-	free(pg);
+	free(b);
 }
 
 int pipe_consume(struct pipe *p, uint32_t n)
@@ -93,17 +110,13 @@ int pipe_consume(struct pipe *p, uint32_t n)
 	struct pipe_buf *b = pipe_slot(p, p->tail);
 
 	lock_assert_held(&p->lock);
-	b->off = (uint16_t)(b->off + n);
+	b->off += n;
 	b->len = (uint16_t)(b->len - n);
 	if (b->len)
 		return 0;
-	pipe_page_put(p, b->page);
-	b->page = NULL;
+	pipe_block_put(b->block);
+	b->block = NULL;
 	p->tail++;
-	if (!pipe_used(p) && p->spare) {
-		free(p->spare);
-		p->spare = NULL;
-	}
 	return 1;
 }
 
@@ -207,6 +220,21 @@ static void pipe_release(struct file *f)
 
 /* ---- I/O ---- */
 
+/* Bytes at the tail that lie in a row in memory, at most max. */
+static uint32_t front_run(struct pipe *p, size_t max)
+{
+	struct pipe_buf *b = pipe_slot(p, p->tail), *next;
+	uint32_t n = b->len;
+
+	for (uint32_t i = p->tail + 1; i != p->head && n < max; i++) {
+		next = pipe_slot(p, i);
+		if (next->block != b->block || next->off != b->off + n)
+			break;
+		n += next->len;
+	}
+	return n < max ? n : (uint32_t)max;
+}
+
 static ssize_t pipe_read(struct file *f, struct uio *u, int64_t *pos)
 {
 	struct pipe *p = pipe_of(f);
@@ -220,7 +248,7 @@ static ssize_t pipe_read(struct file *f, struct uio *u, int64_t *pos)
 	was_full = pipe_full(p);
 	while (u->left) {
 		struct pipe_buf *b;
-		uint32_t chunk, packet;
+		uint32_t run, packet, left;
 		ssize_t r;
 
 		if (p->draining) {
@@ -233,17 +261,27 @@ static ssize_t pipe_read(struct file *f, struct uio *u, int64_t *pos)
 			break;
 		}
 		b = pipe_slot(p, p->tail);
-		chunk = u->left < b->len ? (uint32_t)u->left : b->len;
 		packet = b->flags & PIPE_BUF_PACKET;
-		r = uio_copy_out(u, b->page->data + b->off, chunk);
+		if (packet)
+			run = u->left < b->len ? (uint32_t)u->left : b->len;
+		else
+			run = front_run(p, u->left);
+		r = uio_copy_out(u, b->block->data + b->off, run);
 		if (r < 0) {
 			done = done ? done : r;
 			break;
 		}
 		done += r;
 		/* A packet goes as one: what did not fit is lost, unless the memory was bad. */
-		freed |= pipe_consume(p, packet && (uint32_t)r == chunk ? b->len : (uint32_t)r);
-		if ((uint32_t)r < chunk || packet)
+		left = packet && (uint32_t)r == run ? b->len : (uint32_t)r;
+		while (left) {
+			uint32_t n = pipe_slot(p, p->tail)->len;
+
+			n = n < left ? n : left;
+			freed |= pipe_consume(p, n);
+			left -= n;
+		}
+		if ((uint32_t)r < run || packet)
 			break;
 	}
 	if (freed && was_full && !pipe_full(p))
@@ -255,7 +293,7 @@ static ssize_t pipe_read(struct file *f, struct uio *u, int64_t *pos)
 /* Appends the bytes that stick out of whole pages to the last buffer, if all of them fit. */
 static ssize_t write_merge(struct pipe *p, struct uio *u)
 {
-	uint32_t odd = u->left & (PIPE_PAGE - 1);
+	uint32_t odd = u->left & (PIPE_PAGE - 1), end;
 	struct pipe_buf *b;
 	ssize_t r;
 
@@ -263,19 +301,52 @@ static ssize_t write_merge(struct pipe *p, struct uio *u)
 	if (!odd || !pipe_used(p) || p->draining)
 		return 0;
 	b = pipe_slot(p, p->head - 1);
-	if (!(b->flags & PIPE_BUF_CAN_MERGE) || b->off + b->len + odd > PIPE_PAGE ||
-	    ref_read(&b->page->ref) != 1)
+	end = b->off + b->len;
+	if (!(b->flags & PIPE_BUF_CAN_MERGE) || end + odd > (b->off | (PIPE_PAGE - 1)) + 1)
 		return 0;
-	r = uio_copy_in(u, b->page->data + b->off + b->len, odd);
+	r = uio_copy_in(u, b->block->data + end, odd);
 	if (r > 0)
 		b->len = (uint16_t)(b->len + r);
 	return r;
 }
 
+/* Fills free slots with one block's worth of input: the bytes, or -EAGAIN, -ENOMEM, -EFAULT. */
+static ssize_t write_block(struct pipe *p, struct uio *u, uint16_t flags)
+{
+	uint32_t room = pipe_full(p) ? 0 : p->slots - pipe_used(p) - p->reserved;
+	size_t want = u->left, done = 0;
+	struct pipe_block *block;
+	ssize_t r;
+
+	if (!room)
+		return -EAGAIN;
+	if (room > PIPE_BLOCK_PAGES)
+		room = PIPE_BLOCK_PAGES;
+	if (want > (size_t)room * PIPE_PAGE)
+		want = (size_t)room * PIPE_PAGE;
+	block = pipe_block_new((uint32_t)((want + PIPE_PAGE - 1) / PIPE_PAGE));
+	if (!block)
+		return -ENOMEM;
+	r = uio_copy_in(u, block->data, want);
+	while (r > 0 && done < (size_t)r) {
+		struct pipe_buf *b = pipe_slot(p, p->head++);
+		size_t n = (size_t)r - done < PIPE_PAGE ? (size_t)r - done : PIPE_PAGE;
+
+		ref_get(&block->ref);
+		b->block = block;
+		b->off = (uint32_t)done;
+		b->len = (uint16_t)n;
+		b->flags = flags;
+		done += n;
+	}
+	pipe_block_put(block);
+	return r ? r : -EFAULT;
+}
+
 static ssize_t pipe_write(struct file *f, struct uio *u, int64_t *pos)
 {
 	struct pipe *p = pipe_of(f);
-	uint32_t flags = f->flags & O_DIRECT ? PIPE_BUF_PACKET : PIPE_BUF_CAN_MERGE;
+	uint16_t flags = f->flags & O_DIRECT ? PIPE_BUF_PACKET : PIPE_BUF_CAN_MERGE;
 	ssize_t done = 0, err = 0;
 
 	(void)pos;
@@ -293,34 +364,10 @@ static ssize_t pipe_write(struct file *f, struct uio *u, int64_t *pos)
 		goto out;
 	}
 	while (u->left) {
-		uint32_t chunk = u->left < PIPE_PAGE ? (uint32_t)u->left : PIPE_PAGE;
-		struct pipe_page *pg;
-		struct pipe_buf *b;
-		ssize_t r;
-
-		if (pipe_full(p)) {
-			err = -EAGAIN;
+		err = write_block(p, u, flags);
+		if (err < 0)
 			break;
-		}
-		pg = pipe_page_new(p);
-		if (!pg) {
-			err = -ENOMEM;
-			break;
-		}
-		r = uio_copy_in(u, pg->data, chunk);
-		if (r <= 0) {
-			pipe_page_put(p, pg);
-			err = r ? r : -EFAULT;
-			break;
-		}
-		b = pipe_slot(p, p->head++);
-		b->page = pg;
-		b->off = 0;
-		b->len = (uint16_t)r;
-		b->flags = flags;
-		done += r;
-		if ((uint32_t)r < chunk)
-			break;
+		done += err;
 	}
 	if (done)
 		pipe_wake_readers(p);

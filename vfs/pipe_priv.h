@@ -7,16 +7,23 @@
 
 #define PIPE_PAGE 4096u
 
-/* Shared by buffers of several pipes after tee(2); immutable once shared. */
-struct pipe_page {
+/*
+ * Memory of one or more pages in a row: a big write gets one block, so that it takes one copy
+ * instead of one a page, and so does the read that finds the buffers still side by side. Each
+ * buffer holds a reference. Immutable once shared (after tee(2), only ever of one page).
+ */
+struct pipe_block {
 	struct ref ref;
-	uint8_t data[PIPE_PAGE];
+	uint32_t pages;
+	uint8_t data[];
 };
+#define PIPE_BLOCK_PAGES 16u
 
-struct pipe_buf {
-	struct pipe_page *page; /* a reference */
-	uint16_t off, len;
-	uint32_t flags; /* PIPE_BUF_* */
+struct pipe_buf { /* what one slot of the ring holds: at most a page */
+	struct pipe_block *block; /* a reference */
+	uint32_t off;		  /* in block->data; the buffer never leaves its page */
+	uint16_t len;
+	uint16_t flags; /* PIPE_BUF_* */
 };
 #define PIPE_BUF_PACKET 1u    /* O_DIRECT write: a read takes it alone and drops the rest */
 #define PIPE_BUF_CAN_MERGE 2u /* later small writes may append */
@@ -32,7 +39,6 @@ struct pipe {
 	uint32_t r_counter, w_counter; /* [lock] opens so far; FIFO opens wait for a change */
 	uint32_t files;	       /* [inode->lock] open files; the last one frees the pipe */
 	uint32_t uid;	       /* [I] whom the pages count against */
-	struct pipe_page *spare; /* [lock] one drained page, kept for the next write */
 	struct waitq rd_wait, wr_wait;
 	struct waitq partner;  /* FIFO opens that wait for the other end */
 };
@@ -68,8 +74,9 @@ static inline struct pipe_buf *pipe_slot(struct pipe *p, uint32_t i)
 	return &p->ring[i & (p->slots - 1)];
 }
 
-struct pipe_page *pipe_page_new(struct pipe *p); /* lock held when p is given; NULL: no memory */
-void pipe_page_put(struct pipe *p, struct pipe_page *pg); /* lock held when p is given */
+/* A block of pages (1 … PIPE_BLOCK_PAGES), or NULL. */
+struct pipe_block *pipe_block_new(uint32_t pages);
+void pipe_block_put(struct pipe_block *b);
 /* Drops `n` bytes from the front buffer; lock held. 1 when that freed a slot. */
 int pipe_consume(struct pipe *p, uint32_t n);
 void pipe_wake_readers(struct pipe *p);

@@ -17,7 +17,7 @@
 #define SPLICE_BATCH 16u /* pages per call of the other file */
 
 struct batch {
-	struct pipe_page *page[SPLICE_BATCH];
+	struct pipe_block *page[SPLICE_BATCH]; /* of one page each */
 	struct uio_seg seg[SPLICE_BATCH];
 	uint32_t count;
 	size_t bytes;
@@ -58,7 +58,7 @@ static void drain_begin(struct pipe *p, size_t len, struct batch *b)
 		struct pipe_buf *buf = pipe_slot(p, i);
 		size_t n = buf->len < len - b->bytes ? buf->len : len - b->bytes;
 
-		b->seg[b->count].base = (uint64_t)(uintptr_t)(buf->page->data + buf->off);
+		b->seg[b->count].base = (uint64_t)(uintptr_t)(buf->block->data + buf->off);
 		b->seg[b->count++].len = n;
 		b->bytes += n;
 	}
@@ -135,7 +135,7 @@ static ssize_t splice_from_pipe(struct file *in, struct file *out, int64_t *out_
 static void fill_abort(struct batch *b, uint32_t from)
 {
 	for (uint32_t i = from; i < b->count; i++)
-		pipe_page_put(NULL, b->page[i]);
+		pipe_block_put(b->page[i]);
 }
 
 /* Reserves slots and pages for up to len bytes; -EAGAIN when full, -EPIPE, -ENOMEM. */
@@ -161,7 +161,7 @@ static int fill_begin(struct pipe *p, size_t len, struct batch *b)
 	for (b->count = 0; b->count < want; b->count++) {
 		size_t n = len - b->bytes < PIPE_PAGE ? len - b->bytes : PIPE_PAGE;
 
-		b->page[b->count] = pipe_page_new(NULL);
+		b->page[b->count] = pipe_block_new(1);
 		if (!b->page[b->count]) {
 			fill_abort(b, 0);
 			lock_acquire(&p->lock);
@@ -188,7 +188,7 @@ static void fill_end(struct pipe *p, struct batch *b, size_t got)
 		struct pipe_buf *buf = pipe_slot(p, p->head++);
 		size_t n = got < b->seg[i].len ? got : b->seg[i].len;
 
-		buf->page = b->page[i];
+		buf->block = b->page[i];
 		buf->off = 0;
 		buf->len = (uint16_t)n;
 		buf->flags = 0;
@@ -250,6 +250,30 @@ static void unlock_two(struct pipe *a, struct pipe *b)
 	lock_release(&b->lock);
 }
 
+/*
+ * Makes `to` n bytes of `from`. A page is shared; of a bigger block a copy is made, for else one
+ * page in a second pipe could hold on to all of it. Nothing is appended to what is shared.
+ */
+static int pass_buf(struct pipe_buf *from, struct pipe_buf *to, uint32_t n)
+{
+	struct pipe_block *b = from->block;
+
+	*to = *from;
+	if (b->pages == 1) {
+		from->flags &= (uint16_t)~PIPE_BUF_CAN_MERGE;
+		ref_get(&b->ref);
+	} else {
+		to->block = pipe_block_new(1);
+		if (!to->block)
+			return 0;
+		memcpy(to->block->data, b->data + from->off, n);
+		to->off = 0;
+	}
+	to->len = (uint16_t)n;
+	to->flags &= (uint16_t)~PIPE_BUF_CAN_MERGE;
+	return 1;
+}
+
 /* Moves (or with keep shares) buffers from one pipe to the other. */
 static ssize_t pipe_to_pipe(struct file *in, struct file *out, size_t len, int keep,
 			    struct splice_wait *wait)
@@ -276,23 +300,26 @@ static ssize_t pipe_to_pipe(struct file *in, struct file *out, size_t len, int k
 	was_full = pipe_full(ip);
 	i = ip->tail;
 	while (done < len && i != ip->head && !pipe_full(op)) {
-		struct pipe_buf *from = pipe_slot(ip, i), *to = pipe_slot(op, op->head++);
+		struct pipe_buf *from = pipe_slot(ip, i), *to = pipe_slot(op, op->head);
 		uint32_t n = from->len < len - done ? from->len : (uint32_t)(len - done);
 
-		*to = *from;
-		to->len = (uint16_t)n;
-		to->flags &= ~PIPE_BUF_CAN_MERGE;
-		ref_get(&to->page->ref);
+		if (!pass_buf(from, to, n)) {
+			r = -ENOMEM;
+			break;
+		}
+		op->head++;
 		done += n;
 		if (keep)
 			i++;
 		else if (pipe_consume(ip, n))
 			i = ip->tail;
 	}
-	pipe_wake_readers(op);
+	if (done) {
+		pipe_wake_readers(op);
+		r = (ssize_t)done;
+	}
 	if (was_full && !pipe_full(ip))
 		pipe_wake_writers(ip);
-	r = (ssize_t)done;
 out:
 	unlock_two(ip, op);
 	return r;
