@@ -450,7 +450,8 @@ int vfs_lookup_resolve(const struct vfs_ctx *ctx, const struct path *start, cons
 		r = walk_last(&w);
 		if (r)
 			goto out;
-		if (!S_ISLNK(w.next.dentry->inode->mode) ||
+		/* Nothing was walked: an empty path on an O_PATH fd of a link means the link. */
+		if (w.last_type == LAST_ROOT || !S_ISLNK(w.next.dentry->inode->mode) ||
 		    (!(flags & LOOKUP_FOLLOW) && !w.want_dir))
 			break;
 		/* O_NOFOLLOW with slashes behind it: still followed, as Linux does. */

@@ -56,10 +56,10 @@ void waitq_wake(struct waitq *q, uint32_t events)
 
 	/*
 	 * The waker has changed the object before it comes here; a waiter adds itself before it
-	 * looks at the object. The fence pairs with the one in waitq_add's lock.
+	 * looks at the object. Reading the count by a full-barrier operation pairs with the one in
+	 * waitq_add: one of the two sees the other.
 	 */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!__atomic_load_n(&q->count, __ATOMIC_RELAXED))
+	if (!__atomic_fetch_add(&q->count, 0, __ATOMIC_SEQ_CST))
 		return;
 	lock_acquire_nested(&q->lock);
 	list_for_each_safe(w, tmp, &q->waiters, node) {
