@@ -44,7 +44,7 @@ struct eventpoll {
 	uint32_t bucket_count, item_count; /* [ctl] */
 	struct lock ready_lock;	    /* RANK_LEAF */
 	struct list_head ready;	    /* [ready_lock] item->ready */
-	uint32_t scan_seq;	    /* [a] odd while a scan holds items off the ready list */
+	uint32_t maybe_ready;	    /* [a] 0: the list is empty and no scan holds items of it */
 	struct waitq wq;	    /* woken when an item becomes ready */
 	struct list_head down;	    /* [nest] item->down: instances we watch */
 	struct list_head up;	    /* [nest] item->up: items of others that watch us */
@@ -108,6 +108,14 @@ static void ep_put(struct eventpoll *ep)
 
 /* ---- waking ---- */
 
+static void ready_add(struct eventpoll *ep, struct item *it)
+{
+	lock_assert_held(&ep->ready_lock);
+	if (list_empty(&it->ready))
+		list_add_tail(&it->ready, &ep->ready);
+	__atomic_store_n(&ep->maybe_ready, 1, __ATOMIC_SEQ_CST);
+}
+
 static int item_wake(struct waiter *w, uint32_t events)
 {
 	struct item *it = w->priv;
@@ -126,8 +134,7 @@ static int item_wake(struct waiter *w, uint32_t events)
 		lock_release(&ep->ready_lock);
 		return 0;
 	}
-	if (list_empty(&it->ready))
-		list_add_tail(&it->ready, &ep->ready);
+	ready_add(ep, it);
 	took = !(it->events & EPOLLEXCLUSIVE) ||
 	       __atomic_load_n(&ep->wq.count, __ATOMIC_RELAXED) != 0;
 	lock_release(&ep->ready_lock);
@@ -321,8 +328,7 @@ out:
 static void item_make_ready(struct eventpoll *ep, struct item *it)
 {
 	lock_acquire(&ep->ready_lock);
-	if (list_empty(&it->ready))
-		list_add_tail(&it->ready, &ep->ready);
+	ready_add(ep, it);
 	lock_release(&ep->ready_lock);
 	waitq_wake(&ep->wq, POLLIN | POLLRDNORM);
 }
@@ -443,30 +449,19 @@ int epoll_ctl_file(struct file *epf, int op, struct file *target, int fd, struct
 
 /*
  * The cheap look without locks. A scan under way may yet give items back, and no wake tells of
- * that: then the answer is "perhaps not", and the caller finds out under ep->ctl.
+ * that: until it ends the answer is "perhaps not", and the caller finds out under ep->ctl.
  */
 static int ready_is_empty(struct eventpoll *ep)
 {
-	uint32_t seq = __atomic_load_n(&ep->scan_seq, __ATOMIC_SEQ_CST);
-
-	return !(seq & 1) && __atomic_load_n(&ep->ready.next, __ATOMIC_SEQ_CST) == &ep->ready &&
-	       __atomic_load_n(&ep->scan_seq, __ATOMIC_SEQ_CST) == seq;
+	return !__atomic_load_n(&ep->maybe_ready, __ATOMIC_SEQ_CST);
 }
 
-/* Takes the ready list for a scan; both ends with ctl and ready_lock held. */
-static void scan_begin(struct eventpoll *ep, struct list_head *todo)
-{
-	list_init(todo);
-	__atomic_fetch_add(&ep->scan_seq, 1, __ATOMIC_SEQ_CST);
-	list_splice_tail(&ep->ready, todo);
-}
-
-/* Gives back what was not looked at; it comes first next time. */
+/* Gives back what a scan has not looked at; it comes first next time. */
 static void scan_end(struct eventpoll *ep, struct list_head *todo)
 {
 	list_splice_tail(&ep->ready, todo);
 	list_splice_tail(todo, &ep->ready);
-	__atomic_fetch_add(&ep->scan_seq, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&ep->maybe_ready, !list_empty(&ep->ready), __ATOMIC_SEQ_CST);
 }
 
 /* Decides one item that left the ready list; 1 when out was filled. */
@@ -481,8 +476,8 @@ static int item_report(struct eventpoll *ep, struct item *it, struct epoll_event
 	lock_acquire(&ep->ready_lock);
 	if (it->events & EPOLLONESHOT)
 		it->events &= EP_PRIVATE;
-	else if (!(it->events & EPOLLET) && list_empty(&it->ready))
-		list_add_tail(&it->ready, &ep->ready);
+	else if (!(it->events & EPOLLET))
+		ready_add(ep, it);
 	lock_release(&ep->ready_lock);
 	return 1;
 }
@@ -497,7 +492,8 @@ int epoll_collect(struct file *epf, struct epoll_event *out, int max)
 		return 0;
 	lock_acquire(&ep->ctl);
 	lock_acquire(&ep->ready_lock);
-	scan_begin(ep, &todo);
+	list_init(&todo);
+	list_splice_tail(&ep->ready, &todo);
 	while (n < max && !list_empty(&todo)) {
 		struct item *it = list_first(&todo, struct item, ready);
 
@@ -526,7 +522,8 @@ static uint32_t epoll_poll(struct file *f, struct poll_table *pt)
 		return 0;
 	lock_acquire_nested(&ep->ctl);
 	lock_acquire(&ep->ready_lock);
-	scan_begin(ep, &todo);
+	list_init(&todo);
+	list_splice_tail(&ep->ready, &todo);
 	while (!mask && !list_empty(&todo)) {
 		struct item *it = list_first(&todo, struct item, ready);
 

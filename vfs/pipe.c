@@ -6,8 +6,9 @@
  * Theory of operation: a ring of page buffers between `tail` and `head`. A write fills fresh
  * pages at the head (a big one several in a row, of one block), or appends to the last one when
  * all its odd bytes fit there; since a slot takes a whole page, a write of up to PIPE_BUF bytes
- * either finds a free slot or does nothing: that is its atomicity. The lock is held over the copy of at most one call's bytes, so the pages
- * of one call are never interleaved with another's unless the pipe filled up in between.
+ * either finds a free slot or does nothing: that is its atomicity. The lock is held over the copy of
+ * one call's bytes, so the pages of one call are never interleaved with another's unless the pipe
+ * filled up in between.
  *
  * Wake-ups follow Linux, for edge-triggered epoll: readers at each write, writers only when a
  * read has made a full pipe non-full, both when the last reader or writer goes.

@@ -54,8 +54,8 @@ struct splice_wait {
  * (-EBADF), positions on pipes (-ESPIPE), same pipe and O_APPEND (-EINVAL). Returns bytes moved,
  * 0 at the end of input, -EAGAIN with *wait filled. flags are validated by the caller.
  */
-ssize_t splice_once(struct file *in, int64_t *in_pos, struct file *out, int64_t *out_pos, size_t len,
-		    uint64_t fsize_limit, struct splice_wait *wait);
+ssize_t splice_once(struct file *in, int64_t *in_pos, struct file *out, int64_t *out_pos,
+		    size_t len, uint64_t fsize_limit, struct splice_wait *wait);
 /* tee(2) once. */
 ssize_t tee_once(struct file *in, struct file *out, size_t len, struct splice_wait *wait);
 /* vmsplice(2) once: into the pipe when f is open for writing, else out of it. */

@@ -327,8 +327,8 @@ out:
 
 /* ---- entry points ---- */
 
-ssize_t splice_once(struct file *in, int64_t *in_pos, struct file *out, int64_t *out_pos, size_t len,
-		    uint64_t fsize_limit, struct splice_wait *wait)
+ssize_t splice_once(struct file *in, int64_t *in_pos, struct file *out, int64_t *out_pos,
+		    size_t len, uint64_t fsize_limit, struct splice_wait *wait)
 {
 	int from_pipe = file_is_pipe(in), to_pipe = file_is_pipe(out);
 

@@ -74,7 +74,7 @@ static void console_watch(struct console *c, struct file *f, uint32_t events)
 	file_poll(f, &ct.pt);
 }
 
-/* Refills an empty buffer: 1 when bytes came, 0 when there are none now, or the error (0 → -EPIPE). */
+/* Refills an empty buffer: 1 when bytes came, 0 when there are none now, -EPIPE at the end. */
 static int flow_fill(struct flow *fl, struct file *from)
 {
 	struct uio u;

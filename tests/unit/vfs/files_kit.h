@@ -80,7 +80,7 @@ static inline int probe_wake(struct waiter *w, uint32_t events)
 {
 	struct probe *p = w->priv;
 
-	p->wakes++;
+	__atomic_fetch_add(&p->wakes, 1, __ATOMIC_SEQ_CST);
 	p->seen |= events;
 	return 1;
 }
