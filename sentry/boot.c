@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "platform/base/log.h"
@@ -47,6 +48,13 @@ static uint32_t host_cpus(void)
 	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
+static uint64_t host_memory(void)
+{
+	struct sysinfo si;
+
+	return sysinfo(&si) == 0 ? (uint64_t)si.totalram * si.mem_unit : 1ull << 30;
+}
+
 static void read_settings(struct kernel *k)
 {
 	const char *release = bootconf_get(k->conf, "release");
@@ -56,6 +64,7 @@ static void read_settings(struct kernel *k)
 	if (k->cpu_count == 0 || k->cpu_count > 1024)
 		k->cpu_count = host_cpus();
 	k->memory_limit = conf_u64(k, "memory", 0);
+	k->total_memory = k->memory_limit ? k->memory_limit : host_memory();
 	k->pids_limit = (uint32_t)conf_u64(k, "pids", 0);
 	k->strace = conf_u64(k, "strace", 0) != 0;
 	k->boot_mono_ns = mono_now_ns();

@@ -7,6 +7,7 @@
  * The main thread sits in recv; that costs nothing while nobody speaks.
  */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -83,7 +84,7 @@ static void serve_message(struct kernel *k, const struct bootconf *m)
 		log_warn("control: unknown command");
 }
 
-/* #hostcalls: recvfrom pause */
+/* #hostcalls: recvfrom poll */
 void control_run(struct kernel *k)
 {
 	static char buf[MESSAGE_MAX];
@@ -103,5 +104,5 @@ void control_run(struct kernel *k)
 							     .cap = sizeof(buf) });
 	}
 	for (;;)
-		pause();
+		poll(NULL, 0, -1);
 }

@@ -2,7 +2,6 @@
 /* /proc beyond processes: memory, load, CPU time, names, SysV IPC. The sandbox's own figures only. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/sysinfo.h>
 
 #include "platform/host/memfile.h"
 #include "sentry/ipc/ipc.h"
@@ -37,12 +36,7 @@ void proc_src_meminfo(const struct proc_source *ps, struct proc_meminfo *o)
 	struct thread_group *tg;
 
 	memset(o, 0, sizeof(*o));
-	o->total = k->memory_limit;
-	if (!o->total) {
-		struct sysinfo si;
-
-		o->total = sysinfo(&si) == 0 ? (uint64_t)si.totalram * si.mem_unit : 1ull << 30;
-	}
+	o->total = k->total_memory;
 	lock_acquire(&k->tasks_lock);
 	list_for_each(tg, &k->groups, node) {
 		struct mm *mm = tg->leader ? tg->leader->mm : NULL;

@@ -370,7 +370,7 @@ int proc_src_rlimits(const struct proc_source *ps, void *task, struct proc_rlimi
 static int64_t oom_score(struct task *t)
 {
 	struct mm *mm = task_mm_get(t);
-	uint64_t total = g_kernel->memory_limit ? g_kernel->memory_limit : 1ull << 32, rss = 0;
+	uint64_t total = g_kernel->total_memory, rss = 0;
 	int64_t score;
 
 	if (mm) {

@@ -75,16 +75,11 @@ SYSCALL_HANDLER(sysinfo)
 {
 	struct kernel *k = t->k;
 	struct sysinfo si;
-	uint64_t total = k->memory_limit, used = memfile_used();
+	uint64_t total = k->total_memory, used = memfile_used();
 	struct thread_group *tg;
 
 	_Static_assert(sizeof(si) == SYSINFO_SIZE, "struct sysinfo");
 	memset(&si, 0, sizeof(si));
-	if (!total) {
-		struct sysinfo host;
-
-		total = sysinfo(&host) == 0 ? (uint64_t)host.totalram * host.mem_unit : 1ull << 30;
-	}
 	lock_acquire(&k->tasks_lock);
 	si.procs = (uint16_t)(k->task_count > UINT16_MAX ? UINT16_MAX : k->task_count);
 	list_for_each(tg, &k->groups, node)
