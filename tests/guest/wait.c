@@ -287,10 +287,10 @@ static void test_clone_children(void)
 		_exit(1);
 	CHECK_ERRNO("a plain wait does not see it", waitpid(p, &st, 0), ECHILD);
 	CHECK("__WCLONE does", waitpid(p, &st, (int)__WCLONE) == p);
+	signal(SIGUSR2, SIG_IGN);
 	p = (pid_t)syscall(SYS_clone, SIGUSR2, NULL, NULL, NULL, 0);
 	if (!p)
 		_exit(2);
-	signal(SIGUSR2, SIG_IGN);
 	CHECK("__WALL sees all", waitpid(p, &st, __WALL) == p && WEXITSTATUS(st) == 2);
 	signal(SIGUSR2, SIG_DFL);
 }
