@@ -152,6 +152,11 @@ int seccomp_mode(struct task *t)
 	return t->seccomp ? t->seccomp->mode : SECCOMP_MODE_DISABLED;
 }
 
+long seccomp_prctl_get(struct task *t)
+{
+	return seccomp_mode(t);
+}
+
 unsigned int seccomp_filter_count(struct task *t)
 {
 	struct seccomp_state *s = t->seccomp;

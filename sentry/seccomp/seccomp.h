@@ -33,6 +33,7 @@ long seccomp_set_strict(struct task *t);
 long seccomp_set_filter(struct task *t, uint32_t flags, uint64_t uprog);
 /* PR_GET_SECCOMP: SECCOMP_MODE_*. */
 int seccomp_mode(struct task *t);
+long seccomp_prctl_get(struct task *t);
 /* PR_SET_SECCOMP. */
 long seccomp_prctl_set(struct task *t, uint64_t mode, uint64_t arg);
 /* Number of filters, for /proc/PID/status (Seccomp_filters). [tasks] */
