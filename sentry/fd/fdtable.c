@@ -17,16 +17,16 @@
 #include "sentry/task/task.h"
 
 #define NR_OPEN_MAX (1u << 20) /* fs.nr_open */
-#define FIRST_SIZE 64u
+#define FIRST_SIZE  64u
 
 struct fdtable {
 	struct ref ref;
-	struct lock lock;	/* RANK_FDTABLE */
-	struct file **files;	/* [lock] size slots */
-	uint64_t *used;		/* [lock] a bit each */
-	uint64_t *cloexec;	/* [lock] a bit each */
-	uint32_t size;		/* [lock] multiple of 64 */
-	uint32_t next_hint;	/* [lock] no free fd below */
+	struct lock lock;    /* RANK_FDTABLE */
+	struct file **files; /* [lock] size slots */
+	uint64_t *used;	     /* [lock] a bit each */
+	uint64_t *cloexec;   /* [lock] a bit each */
+	uint32_t size;	     /* [lock] multiple of 64 */
+	uint32_t next_hint;  /* [lock] no free fd below */
 };
 
 static int bit_get(const uint64_t *map, uint32_t i)

@@ -15,7 +15,7 @@ struct fdtable;
 
 struct fdtable *fdtable_new(void);
 struct fdtable *fdtable_get(struct fdtable *ft);
-void fdtable_put(struct fdtable *ft); /* the last one closes everything */
+void fdtable_put(struct fdtable *ft);		 /* the last one closes everything */
 struct fdtable *fdtable_dup(struct fdtable *ft); /* fork: ERR_PTR(-ENOMEM) */
 /* execve: makes the table private, closes close-on-exec fds. */
 int fdtable_exec(struct task *t);

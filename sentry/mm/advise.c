@@ -19,13 +19,13 @@
 #define MADV_DONTNEED_LOCKED 24
 #endif
 
-#define ADV_HOST 1u	     /* ordered on the host too */
-#define ADV_NOT_LOCKED 2u    /* -EINVAL for locked memory */
-#define ADV_ANON 4u	     /* -EINVAL unless private anonymous */
-#define ADV_DISCARDS 8u	     /* loses data: refused for sealed read-only memory */
-#define ADV_NOT_SPECIAL 16u  /* -EINVAL for the vdso and its like */
+#define ADV_HOST	 1u  /* ordered on the host too */
+#define ADV_NOT_LOCKED	 2u  /* -EINVAL for locked memory */
+#define ADV_ANON	 4u  /* -EINVAL unless private anonymous */
+#define ADV_DISCARDS	 8u  /* loses data: refused for sealed read-only memory */
+#define ADV_NOT_SPECIAL	 16u /* -EINVAL for the vdso and its like */
 #define ADV_HOST_MATTERS 32u /* the host's error is the call's */
-#define ADV_LATE 64u	     /* file work, done without the lock (REMOVE) */
+#define ADV_LATE	 64u /* file work, done without the lock (REMOVE) */
 
 struct advice_rule {
 	int advice;
@@ -99,7 +99,8 @@ static int host_advise(struct context *ctx, const struct advice_rule *rule, cons
 	struct mem_op op = { .kind = MEM_ADVISE,
 			     .addr = start,
 			     .len = end - start,
-			     .flags = rule->advice == MADV_DONTNEED_LOCKED ? MADV_DONTNEED : rule->advice,
+			     .flags = rule->advice == MADV_DONTNEED_LOCKED ? MADV_DONTNEED
+									   : rule->advice,
 			     .fd = -1 };
 	int err = context_mem(ctx, &op, 1, NULL);
 

@@ -50,7 +50,8 @@ int mm_grow_stack_locked(struct task *t, uint64_t addr)
 		return -ENOMEM;
 	if ((v->flags & VMA_LOCKED) && mm_may_lock(t, mm, pages))
 		return -ENOMEM;
-	err = host_map(t->ctx, want, v->start - want, (int)v->prot, host_flags_of(v), NULL, v->flags);
+	err = host_map(t->ctx, want, v->start - want, (int)v->prot, host_flags_of(v), NULL,
+		       v->flags);
 	if (err)
 		return -ENOMEM;
 	vma_account(mm, v, -1);
@@ -165,9 +166,9 @@ void mm_fill_holes(struct task *t, uint64_t addr, uint64_t len)
 /* Does a vma give `access` there? A host fault then was stale, or the two have come apart. */
 static int vma_permits(const struct vma *v, uint32_t access)
 {
-	uint32_t need = access & FAULT_WRITE ? PROT_WRITE :
-			access & FAULT_EXEC  ? PROT_EXEC :
-					       PROT_READ | PROT_WRITE | PROT_EXEC;
+	uint32_t need = access & FAULT_WRITE  ? PROT_WRITE
+			: access & FAULT_EXEC ? PROT_EXEC
+					      : PROT_READ | PROT_WRITE | PROT_EXEC;
 
 	return (v->prot & need) != 0;
 }

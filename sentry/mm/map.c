@@ -27,10 +27,10 @@
 #define MAP_DROPPABLE_BIT 0x08
 
 /* MAP_SHARED_VALIDATE refuses flags outside this set (MAP_SYNC needs DAX files: none here). */
-#define MAP_KNOWN_FLAGS                                                                          \
-	(MAP_SHARED | MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_32BIT | MAP_GROWSDOWN |      \
-	 MAP_DENYWRITE | MAP_EXECUTABLE | MAP_LOCKED | MAP_NORESERVE | MAP_POPULATE |            \
-	 MAP_NONBLOCK | MAP_STACK | MAP_HUGETLB | MAP_FIXED_NOREPLACE | MAP_UNINITIALIZED |      \
+#define MAP_KNOWN_FLAGS                                                                            \
+	(MAP_SHARED | MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_32BIT | MAP_GROWSDOWN |        \
+	 MAP_DENYWRITE | MAP_EXECUTABLE | MAP_LOCKED | MAP_NORESERVE | MAP_POPULATE |              \
+	 MAP_NONBLOCK | MAP_STACK | MAP_HUGETLB | MAP_FIXED_NOREPLACE | MAP_UNINITIALIZED |        \
 	 (0x3f << MAP_HUGE_SHIFT))
 
 static uint64_t g_host_ram_pages;
@@ -77,7 +77,8 @@ int extents_gather(struct file *f, uint64_t off, uint64_t len, int prot, int fla
 	memset(el, 0, sizeof(*el));
 	while (el->mapped < len) {
 		struct map_extent e = { .fd = -1 };
-		int err = f->ops->map_extent(f, off + el->mapped, len - el->mapped, prot, flags, &e);
+		int err =
+			f->ops->map_extent(f, off + el->mapped, len - el->mapped, prot, flags, &e);
 
 		if (err == -ENXIO)
 			return 0;
@@ -183,10 +184,9 @@ int host_map(struct context *ctx, uint64_t addr, uint64_t len, int prot, int hos
 		}
 	}
 	if (mapped < len)
-		ops[n++] = (struct mem_op){ .kind = MEM_UNMAP,
-					    .addr = addr + mapped,
-					    .len = len - mapped,
-					    .fd = -1 };
+		ops[n++] = (struct mem_op){
+			.kind = MEM_UNMAP, .addr = addr + mapped, .len = len - mapped, .fd = -1
+		};
 	for (int k = 0; k < advice_count && mapped; k++)
 		ops[n++] = (struct mem_op){ .kind = MEM_ADVISE,
 					    .addr = addr,
@@ -372,7 +372,8 @@ static int commit_map(struct map_request *rq, const struct extent_list *el)
 
 	if (mm_range_sealed(mm, rq->addr, end))
 		return -EPERM;
-	if ((rq->flags & MAP_POPULATE) || (rq->vma_flags & (VMA_LOCKED | VMA_LOCKONFAULT)) == VMA_LOCKED) {
+	if ((rq->flags & MAP_POPULATE) ||
+	    (rq->vma_flags & (VMA_LOCKED | VMA_LOCKONFAULT)) == VMA_LOCKED) {
 		if (!(rq->flags & MAP_NONBLOCK) && rq->prot != PROT_NONE)
 			host_flags |= MAP_POPULATE;
 	}
@@ -453,8 +454,8 @@ static int check_args(struct map_request *rq)
 
 	if (rq->len == 0)
 		return -EINVAL;
-	if (type == MAP_DROPPABLE_BIT || (type != MAP_SHARED && type != MAP_PRIVATE &&
-					  type != MAP_SHARED_VALIDATE))
+	if (type == MAP_DROPPABLE_BIT ||
+	    (type != MAP_SHARED && type != MAP_PRIVATE && type != MAP_SHARED_VALIDATE))
 		return -EINVAL;
 	if (type == MAP_SHARED_VALIDATE && rq->file && (rq->flags & ~MAP_KNOWN_FLAGS))
 		return -EOPNOTSUPP;
@@ -519,8 +520,8 @@ static int64_t map_request(struct map_request *rq)
 			return r;
 		/* A shared mapping of /dev/zero is shared anonymous memory. */
 		if ((rq->vma_flags & VMA_SHARED) &&
-		    rq->file->ops->map_extent(rq->file, rq->off, rq->len, rq->prot, rq->flags, &e) ==
-			    -ENODATA) {
+		    rq->file->ops->map_extent(rq->file, rq->off, rq->len, rq->prot, rq->flags,
+					      &e) == -ENODATA) {
 			shmem = shmem_file_new(rq->mm->k->vfs, "dev/zero", rq->len,
 					       rq->t ? task_cred(rq->t) : NULL);
 			if (IS_ERR(shmem))

@@ -75,15 +75,17 @@ struct smaps_sums {
 static void show_numbers(const struct smaps_sums *s, int rollup, struct strbuf *sb)
 {
 	if (!rollup)
-		strbuf_printf(sb, "Size:           %8lu kB\nKernelPageSize: %8u kB\n"
-				  "MMUPageSize:    %8u kB\n",
+		strbuf_printf(sb,
+			      "Size:           %8lu kB\nKernelPageSize: %8u kB\n"
+			      "MMUPageSize:    %8u kB\n",
 			      s->size, 4u, 4u);
 	strbuf_printf(sb, "Rss:            %8lu kB\n", s->rss);
 	strbuf_printf(sb, "Pss:            %8lu kB\n", s->rss);
 	strbuf_printf(sb, "Pss_Dirty:      %8lu kB\n", s->priv_dirty);
 	if (rollup)
-		strbuf_printf(sb, "Pss_Anon:       %8lu kB\nPss_File:       %8lu kB\n"
-				  "Pss_Shmem:      %8u kB\n",
+		strbuf_printf(sb,
+			      "Pss_Anon:       %8lu kB\nPss_File:       %8lu kB\n"
+			      "Pss_Shmem:      %8u kB\n",
 			      s->anon, s->rss - s->anon, 0u);
 	strbuf_printf(sb,
 		      "Shared_Clean:   %8u kB\nShared_Dirty:   %8u kB\n"
@@ -103,9 +105,9 @@ static void show_vm_flags(const struct vma *v, struct strbuf *sb)
 		uint32_t flag;
 		char text[3];
 	} table[] = {
-		{ VMA_GROWSDOWN, "gd" }, { VMA_LOCKED, "lo" },	 { VMA_LOCKONFAULT, "lf" },
+		{ VMA_GROWSDOWN, "gd" }, { VMA_LOCKED, "lo" },	  { VMA_LOCKONFAULT, "lf" },
 		{ VMA_DONTFORK, "dc" },	 { VMA_NORESERVE, "nr" }, { VMA_WIPEONFORK, "wf" },
-		{ VMA_DONTDUMP, "dd" },	 { VMA_HUGEPAGE, "hg" }, { VMA_NOHUGEPAGE, "nh" },
+		{ VMA_DONTDUMP, "dd" },	 { VMA_HUGEPAGE, "hg" },  { VMA_NOHUGEPAGE, "nh" },
 		{ VMA_SEALED, "sl" },
 	};
 
@@ -202,7 +204,8 @@ void mm_show_maps(struct mm *mm, struct path root, int smaps, struct strbuf *sb)
 		}
 	}
 	if (smaps == 2 && count) {
-		strbuf_printf(sb, "%08lx-%08lx ---p 00000000 00:00 0 %*s[rollup]\n", low, high, 33, "");
+		strbuf_printf(sb, "%08lx-%08lx ---p 00000000 00:00 0 %*s[rollup]\n", low, high, 33,
+			      "");
 		show_numbers(&sum, 1, sb);
 	}
 	for (i = 0; copy && i < count; i++)

@@ -23,63 +23,63 @@ struct task;
 struct aio_table;
 
 struct vma {
-	uint64_t start, end;	/* page aligned, end exclusive */
-	uint32_t prot;		/* PROT_READ|WRITE|EXEC */
-	uint32_t max_prot;	/* what mprotect may raise it to (file mode, noexec) */
-	uint32_t flags;		/* VMA_* */
-	struct file *file;	/* reference, or NULL: private anonymous */
-	uint64_t off;		/* file offset of start */
-	char *name;		/* PR_SET_VMA_ANON_NAME or special name ("[stack]", "[vdso]"), or NULL */
+	uint64_t start, end; /* page aligned, end exclusive */
+	uint32_t prot;	     /* PROT_READ|WRITE|EXEC */
+	uint32_t max_prot;   /* what mprotect may raise it to (file mode, noexec) */
+	uint32_t flags;	     /* VMA_* */
+	struct file *file;   /* reference, or NULL: private anonymous */
+	uint64_t off;	     /* file offset of start */
+	char *name; /* PR_SET_VMA_ANON_NAME or special name ("[stack]", "[vdso]"), or NULL */
 	int pkey;
-	struct vma *next_dead;	/* in mm->dead */
+	struct vma *next_dead; /* in mm->dead */
 };
-#define VMA_SHARED 1u
-#define VMA_GROWSDOWN 2u
-#define VMA_DONTFORK 4u
-#define VMA_WIPEONFORK 8u
-#define VMA_LOCKED 16u
+#define VMA_SHARED	1u
+#define VMA_GROWSDOWN	2u
+#define VMA_DONTFORK	4u
+#define VMA_WIPEONFORK	8u
+#define VMA_LOCKED	16u
 #define VMA_LOCKONFAULT 32u
-#define VMA_NORESERVE 64u
-#define VMA_DONTDUMP 128u
-#define VMA_HUGEPAGE 256u
-#define VMA_NOHUGEPAGE 512u
-#define VMA_SPECIAL 1024u  /* vdso: no mprotect to writable, no mremap growth */
-#define VMA_SYSV_SHM 2048u
-#define VMA_SEALED 4096u   /* mseal(2) */
-#define VMA_HOLES 8192u	   /* parts are not mapped on the host yet (file end): fault retries */
+#define VMA_NORESERVE	64u
+#define VMA_DONTDUMP	128u
+#define VMA_HUGEPAGE	256u
+#define VMA_NOHUGEPAGE	512u
+#define VMA_SPECIAL	1024u /* vdso: no mprotect to writable, no mremap growth */
+#define VMA_SYSV_SHM	2048u
+#define VMA_SEALED	4096u /* mseal(2) */
+#define VMA_HOLES	8192u /* parts are not mapped on the host yet (file end): fault retries */
 
 struct mm {
-	struct ref ref;		/* tasks and others that use it */
+	struct ref ref; /* tasks and others that use it */
 	struct kernel *k;
-	struct lock lock;	/* RANK_MM */
-	struct addrspace *as;	/* [I] */
-	struct vma **vmas;	/* [lock] sorted by start */
+	struct lock lock;     /* RANK_MM */
+	struct addrspace *as; /* [I] */
+	struct vma **vmas;    /* [lock] sorted by start */
 	size_t vma_count, vma_cap;
-	struct vma *dead;	/* [lock] taken out, freed once the lock is released */
-	uint64_t generation;	/* [lock] bumped by each change */
+	struct vma *dead;	 /* [lock] taken out, freed once the lock is released */
+	uint64_t generation;	 /* [lock] bumped by each change */
 	uint64_t brk_start, brk; /* [lock] */
-	uint64_t mmap_base;	/* [I] top of the mmap area, allocation goes down */
-	uint64_t stack_top;	/* [I] */
+	uint64_t mmap_base;	 /* [I] top of the mmap area, allocation goes down */
+	uint64_t stack_top;	 /* [I] */
 	uint64_t arg_start, arg_end, env_start, env_end; /* [lock] */
 	uint64_t start_code, end_code, start_data, end_data, start_stack;
-	uint64_t vdso;		/* guest address of the vDSO, 0: none */
-	uint64_t auxv[64];	/* [lock] as put on the stack, for /proc/PID/auxv */
-	size_t auxv_count;	/* words */
-	struct file *exe;	/* [lock] reference */
+	uint64_t vdso;	   /* guest address of the vDSO, 0: none */
+	uint64_t auxv[64]; /* [lock] as put on the stack, for /proc/PID/auxv */
+	size_t auxv_count; /* words */
+	struct file *exe;  /* [lock] reference */
 	uint64_t total_pages, locked_pages, data_pages, stack_pages; /* [lock] */
 	uint64_t hiwater_pages;
-	uint32_t def_flags;	/* mlockall(MCL_FUTURE) */
-	int dumpable;		/* [a] */
+	uint32_t def_flags; /* mlockall(MCL_FUTURE) */
+	int dumpable;	    /* [a] */
 	int mdwe;
-	uint32_t users;		/* [a] tasks that run in it */
-	uint32_t hole_vmas;	/* [lock] to write, [a] to read: vmas with VMA_HOLES */
-	uint64_t rss_pages;	/* [a] resident anonymous pages when last sampled (oom.c) */
+	uint32_t users;		 /* [a] tasks that run in it */
+	uint32_t hole_vmas;	 /* [lock] to write, [a] to read: vmas with VMA_HOLES */
+	uint64_t rss_pages;	 /* [a] resident anonymous pages when last sampled (oom.c) */
 	uint64_t rss_sampled_ns; /* [a] when that was, CLOCK_MONOTONIC */
 	uint64_t oom_next_ns;	 /* [a] when the limit is to be looked at again */
-	uint64_t fault_addr;	/* [lock] last fault that looked already mended ... */
-	uint32_t fault_tries;	/* [lock] ... and how often it came back */
-	struct aio_table *aio;	/* [a] io_setup contexts, once there is one (sys_aio.c) */
-	uint32_t pkeys;		/* [lock] protection keys allocated, bit 0 always set */
+	uint64_t fault_addr;	 /* [lock] last fault that looked already mended ... */
+	uint32_t fault_tries;	 /* [lock] ... and how often it came back */
+	struct aio_table *aio;	 /* [a] io_setup contexts, once there is one (sys_aio.c) */
+	uint32_t pkeys;		 /* [lock] protection keys allocated, bit 0 always set */
 };
 
 /* An empty mm over as; consumes the reference on as. Returns a reference. */
@@ -164,7 +164,8 @@ int copy_struct_from_user(struct task *t, void *dst, size_t ksize, uint64_t src,
 /* Another process's memory (ptrace, process_vm_*, /proc/PID/mem); counts as above. */
 ssize_t mm_read(struct mm *mm, void *dst, uint64_t src, size_t n);
 ssize_t mm_write(struct mm *mm, uint64_t dst, const void *src, size_t n);
-ssize_t mm_write_force(struct mm *mm, uint64_t dst, const void *src, size_t n); /* through read-only: ptrace */
+ssize_t mm_write_force(struct mm *mm, uint64_t dst, const void *src,
+		       size_t n); /* through read-only: ptrace */
 
 /* A uio over one guest buffer; len is clamped to MAX_RW_COUNT. -EFAULT when out of guest range. */
 int uio_init_user(struct task *t, struct uio *u, uint64_t addr, uint64_t len);

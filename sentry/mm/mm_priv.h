@@ -11,9 +11,9 @@
 #include "sentry/mm/mm.h"
 #include "sentry/task/task.h"
 
-#define MAX_MAP_COUNT 65530u
+#define MAX_MAP_COUNT	65530u
 #define STACK_GUARD_GAP (256 * GUEST_PAGE_SIZE)
-#define VMA_PROT_ALL (PROT_READ | PROT_WRITE | PROT_EXEC)
+#define VMA_PROT_ALL	(PROT_READ | PROT_WRITE | PROT_EXEC)
 
 static inline uint64_t page_down(uint64_t v)
 {

@@ -31,10 +31,11 @@
 #include "sentry/mm/mm_priv.h"
 #include "sentry/signal/signal.h"
 
-#define FILL_RATE 4 /* bytes per ns: what page faults can reach at best */
-#define PERIOD_MIN_NS 10000000ull
-#define PERIOD_MAX_NS 500000000ull
-#define INCORE_CHUNK (4096 * GUEST_PAGE_SIZE)
+#define FILL_RATE      4 /* bytes per ns: what page faults can reach at best */
+#define HEADROOM_PAGES 1024u
+#define PERIOD_MIN_NS  10000000ull
+#define PERIOD_MAX_NS  500000000ull
+#define INCORE_CHUNK   (4096 * GUEST_PAGE_SIZE)
 
 static uint64_t count_resident(struct context *ctx, uint64_t start, uint64_t end, uint8_t *vec)
 {
@@ -68,7 +69,8 @@ static void sample(struct task *t)
 	for (size_t i = 0; i < mm->vma_count; i++) {
 		struct vma *v = mm->vmas[i];
 
-		/* Untouched reservations can be terabytes; what can not be written holds nothing. */
+		/* Untouched reservations can be terabytes; what can not be written holds nothing.
+		 */
 		if (!v->file && !(v->flags & VMA_SHARED) && (v->prot & PROT_WRITE) &&
 		    vma_pages(v) <= 4 * (mm->k->memory_limit / GUEST_PAGE_SIZE) + 65536)
 			sum += count_resident(t->ctx, v->start, v->end, vec);
@@ -82,7 +84,7 @@ static uint64_t tg_rss_pages(struct thread_group *tg)
 {
 	struct task *t;
 
-	list_for_each(t, &tg->tasks, tg_node) {
+	list_for_each (t, &tg->tasks, tg_node) {
 		if (t->mm)
 			return __atomic_load_n(&t->mm->rss_pages, __ATOMIC_RELAXED);
 	}
@@ -95,7 +97,7 @@ static uint64_t used_pages_locked(struct kernel *k)
 	struct thread_group *tg;
 	uint64_t sum = memfile_used() / GUEST_PAGE_SIZE;
 
-	list_for_each(tg, &k->groups, node)
+	list_for_each (tg, &k->groups, node)
 		sum += tg_rss_pages(tg);
 	return sum;
 }
@@ -107,7 +109,7 @@ static struct thread_group *pick_victim(struct kernel *k, int *dying, uint64_t *
 	int64_t best_points = INT64_MIN, limit = (int64_t)(k->memory_limit / GUEST_PAGE_SIZE);
 
 	*dying = 0;
-	list_for_each(tg, &k->groups, node) {
+	list_for_each (tg, &k->groups, node) {
 		int64_t adj = __atomic_load_n(&tg->oom_score_adj, __ATOMIC_RELAXED), points;
 
 		if (tg->group_flags & TG_ZOMBIE)
@@ -149,7 +151,8 @@ static void kill_one(struct kernel *k, uint64_t used)
 	}
 	lock_release(&k->tasks_lock);
 	if (pid)
-		log_warn("out of memory: %lu kB used of %lu kB; killed process %d (%s), %lu kB resident",
+		log_warn("out of memory: %lu kB used of %lu kB; killed process %d (%s), %lu kB "
+			 "resident",
 			 used * 4, k->memory_limit >> 10, pid, comm, rss * 4);
 }
 
@@ -159,10 +162,10 @@ static uint64_t possible_pages_locked(struct kernel *k)
 	uint64_t sum = memfile_used() / GUEST_PAGE_SIZE;
 	struct thread_group *tg;
 
-	list_for_each(tg, &k->groups, node) {
+	list_for_each (tg, &k->groups, node) {
 		struct task *t;
 
-		list_for_each(t, &tg->tasks, tg_node) {
+		list_for_each (t, &tg->tasks, tg_node) {
 			if (!t->mm)
 				continue;
 			/* Single words, read racily: a page more or less does not matter. */
@@ -181,10 +184,10 @@ static void oom_tick(struct ktimer *timer)
 
 	__atomic_store_n(&k->oom_timer_state, 1, __ATOMIC_SEQ_CST);
 	lock_acquire(&k->tasks_lock);
-	list_for_each(tg, &k->groups, node) {
+	list_for_each (tg, &k->groups, node) {
 		struct task *t;
 
-		list_for_each(t, &tg->tasks, tg_node) {
+		list_for_each (t, &tg->tasks, tg_node) {
 			if (__atomic_load_n(&t->state, __ATOMIC_RELAXED) != TASK_RUNNING)
 				continue;
 			lock_acquire(&t->ctx_lock);
@@ -230,7 +233,9 @@ void mm_oom_check(struct task *t)
 	now = mono_now_ns();
 	if (now < __atomic_load_n(&mm->oom_next_ns, __ATOMIC_RELAXED))
 		return;
+	/* A little below, for the sentry's own memory: the host's limit must not come first. */
 	limit = k->memory_limit / GUEST_PAGE_SIZE;
+	limit -= limit / 32 + (limit > HEADROOM_PAGES * 8 ? HEADROOM_PAGES : 0);
 	lock_acquire(&k->tasks_lock);
 	possible = possible_pages_locked(k);
 	lock_release(&k->tasks_lock);

@@ -78,8 +78,7 @@ static int check_protect(struct task *t, uint64_t start, uint64_t end, uint32_t 
 		*stop = at;
 		if (!v || v->start > at)
 			return -ENOMEM;
-		if ((prot & ~v->max_prot) ||
-		    ((v->flags & VMA_SPECIAL) && (prot & PROT_WRITE)))
+		if ((prot & ~v->max_prot) || ((v->flags & VMA_SPECIAL) && (prot & PROT_WRITE)))
 			return -EACCES;
 		if (mm->mdwe && (prot & PROT_EXEC) && !(v->prot & PROT_EXEC))
 			return -EACCES;
@@ -231,8 +230,8 @@ static void populate(struct mm *mm, struct context *ctx, uint64_t start, uint64_
 			continue;
 		op.addr = v->start > start ? v->start : start;
 		op.len = (v->end < end ? v->end : end) - op.addr;
-		op.flags = (v->prot & PROT_WRITE) && !(v->flags & VMA_SHARED) ? MADV_POPULATE_WRITE :
-										MADV_POPULATE_READ;
+		op.flags = (v->prot & PROT_WRITE) && !(v->flags & VMA_SHARED) ? MADV_POPULATE_WRITE
+									      : MADV_POPULATE_READ;
 		(void)context_mem(ctx, &op, 1, NULL);
 	}
 }

@@ -85,8 +85,9 @@ static int check_resize(struct remap *rm)
 	grow = (rm->new_len - rm->old_len) / PAGE_SIZE;
 	if (v->flags & VMA_SPECIAL)
 		return -EFAULT;
-	if (v->file && (__builtin_add_overflow(v->off + (rm->old - v->start), rm->new_len, &end_off) ||
-			(int64_t)end_off < 0))
+	if (v->file &&
+	    (__builtin_add_overflow(v->off + (rm->old - v->start), rm->new_len, &end_off) ||
+	     (int64_t)end_off < 0))
 		return -EINVAL;
 	if (v->flags & VMA_LOCKED) {
 		err = mm_may_lock(rm->t, rm->mm, grow);
@@ -245,8 +246,7 @@ static int check_args(struct remap *rm)
 		return -EINVAL;
 	rm->old_len = page_up(rm->old_len);
 	rm->new_len = page_up(rm->new_len);
-	if ((flags & MREMAP_DONTUNMAP) &&
-	    (!(flags & MREMAP_MAYMOVE) || rm->old_len != rm->new_len))
+	if ((flags & MREMAP_DONTUNMAP) && (!(flags & MREMAP_MAYMOVE) || rm->old_len != rm->new_len))
 		return -EINVAL;
 	if (rm->new_len == 0)
 		return -EINVAL;
@@ -290,7 +290,8 @@ int64_t mm_remap(struct task *t, uint64_t old, uint64_t old_len, uint64_t new_le
 			r = -EFAULT;
 			break;
 		}
-		if (!rm.v->file || rm.new_len <= rm.old_len || (f && generation == mm->generation)) {
+		if (!rm.v->file || rm.new_len <= rm.old_len ||
+		    (f && generation == mm->generation)) {
 			r = remap_locked(&rm, &el);
 			mm_unlock(mm);
 			break;

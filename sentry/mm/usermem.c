@@ -16,7 +16,7 @@
 #include "sentry/mm/mm_priv.h"
 
 #define MAX_RW_COUNT (0x7fffffffull & PAGE_MASK)
-#define UIO_MAXIOV 1024
+#define UIO_MAXIOV   1024
 
 enum copy_dir { COPY_IN, COPY_OUT };
 
@@ -31,8 +31,8 @@ static ssize_t copy_user(struct task *t, enum copy_dir dir, uint64_t addr, void 
 		return -EFAULT;
 	while (done < n) {
 		void *at = (char *)buf + done;
-		ssize_t r = dir == COPY_IN ? addrspace_read(as, gaddr(addr + done), at, n - done) :
-					     addrspace_write(as, gaddr(addr + done), at, n - done);
+		ssize_t r = dir == COPY_IN ? addrspace_read(as, gaddr(addr + done), at, n - done)
+					   : addrspace_write(as, gaddr(addr + done), at, n - done);
 
 		if (r > 0) {
 			done += (size_t)r;
@@ -41,8 +41,8 @@ static ssize_t copy_user(struct task *t, enum copy_dir dir, uint64_t addr, void 
 		/* Each page is mended at most once a round: progress, or the end. */
 		if (!mm_mend(t, addr + done, dir == COPY_IN ? FAULT_READ : FAULT_WRITE, may_fill))
 			break;
-		r = dir == COPY_IN ? addrspace_read(as, gaddr(addr + done), at, n - done) :
-				     addrspace_write(as, gaddr(addr + done), at, n - done);
+		r = dir == COPY_IN ? addrspace_read(as, gaddr(addr + done), at, n - done)
+				   : addrspace_write(as, gaddr(addr + done), at, n - done);
 		if (r <= 0)
 			break;
 		done += (size_t)r;
@@ -57,7 +57,8 @@ int copy_from_user(struct task *t, void *dst, uint64_t src, size_t n)
 
 int copy_to_user(struct task *t, uint64_t dst, const void *src, size_t n)
 {
-	return copy_user(t, COPY_OUT, dst, (void *)(uintptr_t)src, n, 1) == (ssize_t)n ? 0 : -EFAULT;
+	return copy_user(t, COPY_OUT, dst, (void *)(uintptr_t)src, n, 1) == (ssize_t)n ? 0
+										       : -EFAULT;
 }
 
 ssize_t copy_from_user_some(struct task *t, void *dst, uint64_t src, size_t n)

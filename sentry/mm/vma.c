@@ -38,8 +38,8 @@ struct vma *vma_new(uint64_t start, uint64_t end, uint32_t prot, uint32_t max_pr
 
 struct vma *vma_dup(const struct vma *v)
 {
-	struct vma *n = vma_new(v->start, v->end, v->prot, v->max_prot, v->flags, v->file, v->off,
-				v->name);
+	struct vma *n =
+		vma_new(v->start, v->end, v->prot, v->max_prot, v->flags, v->file, v->off, v->name);
 
 	if (n)
 		n->pkey = v->pkey;
@@ -220,8 +220,8 @@ static int names_equal(const char *a, const char *b)
 
 static int can_merge(const struct vma *a, const struct vma *b)
 {
-	if (a->end != b->start || a->prot != b->prot || a->flags != b->flags || a->file != b->file ||
-	    a->max_prot != b->max_prot || a->pkey != b->pkey)
+	if (a->end != b->start || a->prot != b->prot || a->flags != b->flags ||
+	    a->file != b->file || a->max_prot != b->max_prot || a->pkey != b->pkey)
 		return 0;
 	if (a->flags & (VMA_SPECIAL | VMA_SYSV_SHM))
 		return 0;

@@ -21,7 +21,7 @@ struct syscall_row {
 };
 
 static const struct syscall_row g_table[] = {
-#define SYS(nr, sysname, args, lvl) \
+#define SYS(nr, sysname, args, lvl)                                                                \
 	[nr] = { .name = #sysname, .kinds = args, .fn = sys_##sysname, .level = LEVEL_##lvl },
 #include "sentry/syscall/table.def"
 #undef SYS

@@ -141,8 +141,7 @@ long file_read_blocking(struct task *t, struct file *f, struct uio *u, const int
 	}
 }
 
-long file_write_blocking(struct task *t, struct file *f, struct uio *u, const int64_t *pos,
-			 int rwf)
+long file_write_blocking(struct task *t, struct file *f, struct uio *u, const int64_t *pos, int rwf)
 {
 	uint64_t limit = fsize_limit(t);
 	ssize_t total = 0;

@@ -7,7 +7,7 @@
 
 #include "sentry/syscall/syscall.h"
 
-#define MAX_RW_COUNT (0x7fffffffull & ~(GUEST_PAGE_SIZE - 1))
+#define MAX_RW_COUNT	  (0x7fffffffull & ~(GUEST_PAGE_SIZE - 1))
 #define LINUX_O_LARGEFILE 0100000u
 
 /* One (dirfd, path) argument pair, and who asks. */
@@ -20,7 +20,7 @@ struct at_path {
 };
 
 #define AT_BEGIN_EMPTY 1u /* an empty path names dirfd's file itself */
-#define AT_BEGIN_NULL 2u  /* and so does a NULL pointer */
+#define AT_BEGIN_NULL  2u /* and so does a NULL pointer */
 
 /*
  * Copies the path and looks up dirfd when it matters: -EFAULT, -ENAMETOOLONG, -EBADF, -ENOENT.

@@ -28,8 +28,8 @@ __attribute__((format(printf, 2, 3))) static void add(struct strace_line *l, con
 	n = vsnprintf(l->text + l->len, sizeof(l->text) - l->len, fmt, ap);
 	va_end(ap);
 	if (n > 0)
-		l->len += (size_t)n < sizeof(l->text) - l->len ? (size_t)n :
-								 sizeof(l->text) - l->len - 1;
+		l->len += (size_t)n < sizeof(l->text) - l->len ? (size_t)n
+							       : sizeof(l->text) - l->len - 1;
 }
 
 static void add_quoted(struct strace_line *l, const char *p, size_t n, int cut)
@@ -91,10 +91,12 @@ static void add_open_flags(struct strace_line *l, uint64_t flags)
 		uint32_t bit;
 		const char *name;
 	} names[] = {
-		{ O_CREAT, "O_CREAT" },	      { O_EXCL, "O_EXCL" },	    { O_NOCTTY, "O_NOCTTY" },
-		{ O_TRUNC, "O_TRUNC" },	      { O_APPEND, "O_APPEND" },	    { O_NONBLOCK, "O_NONBLOCK" },
-		{ O_DIRECTORY, "O_DIRECTORY" }, { O_NOFOLLOW, "O_NOFOLLOW" }, { O_CLOEXEC, "O_CLOEXEC" },
-		{ O_PATH, "O_PATH" },	      { O_DIRECT, "O_DIRECT" },
+		{ O_CREAT, "O_CREAT" },		{ O_EXCL, "O_EXCL" },
+		{ O_NOCTTY, "O_NOCTTY" },	{ O_TRUNC, "O_TRUNC" },
+		{ O_APPEND, "O_APPEND" },	{ O_NONBLOCK, "O_NONBLOCK" },
+		{ O_DIRECTORY, "O_DIRECTORY" }, { O_NOFOLLOW, "O_NOFOLLOW" },
+		{ O_CLOEXEC, "O_CLOEXEC" },	{ O_PATH, "O_PATH" },
+		{ O_DIRECT, "O_DIRECT" },
 	};
 	static const char *const access_names[] = { "O_RDONLY", "O_WRONLY", "O_RDWR", "O_ACCMODE" };
 	uint64_t rest = flags & ~(uint64_t)O_ACCMODE;

@@ -66,7 +66,8 @@ static struct aio_table *table_get(struct mm *mm)
 		return NULL;
 	lock_init(&tab->lock, RANK_IPC);
 	list_init(&tab->contexts);
-	if (!__atomic_compare_exchange_n(&mm->aio, &old, tab, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+	if (!__atomic_compare_exchange_n(&mm->aio, &old, tab, 0, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE)) {
 		free(tab);
 		return old;
 	}
@@ -88,9 +89,9 @@ static void ctx_put(struct aio_ctx *c)
 
 	if (!ref_put(&c->ref))
 		return;
-	list_for_each_safe(rq, tmp, &c->pending, node)
+	list_for_each_safe (rq, tmp, &c->pending, node)
 		req_free(rq);
-	list_for_each_safe(rq, tmp, &c->done, node)
+	list_for_each_safe (rq, tmp, &c->done, node)
 		req_free(rq);
 	waitq_destroy(&c->wq);
 	free(c);
@@ -101,7 +102,7 @@ void aio_table_free(struct aio_table *tab)
 {
 	struct aio_ctx *c, *tmp;
 
-	list_for_each_safe(c, tmp, &tab->contexts, node)
+	list_for_each_safe (c, tmp, &tab->contexts, node)
 		ctx_put(c);
 	lock_destroy(&tab->lock);
 	free(tab);
@@ -116,7 +117,7 @@ static struct aio_ctx *ctx_find(struct task *t, uint64_t id)
 	if (!tab)
 		return NULL;
 	lock_acquire(&tab->lock);
-	list_for_each(c, &tab->contexts, node) {
+	list_for_each (c, &tab->contexts, node) {
 		if (c->id == id) {
 			ref_get(&c->ref);
 			found = c;
@@ -210,8 +211,10 @@ SYSCALL_HANDLER(io_destroy)
 /* The transfer of one request, now: its result. */
 static int64_t run_rw(struct task *t, struct file *f, const struct iocb *cb)
 {
-	int writing = cb->aio_lio_opcode == IOCB_CMD_PWRITE || cb->aio_lio_opcode == IOCB_CMD_PWRITEV;
-	int vector = cb->aio_lio_opcode == IOCB_CMD_PREADV || cb->aio_lio_opcode == IOCB_CMD_PWRITEV;
+	int writing =
+		cb->aio_lio_opcode == IOCB_CMD_PWRITE || cb->aio_lio_opcode == IOCB_CMD_PWRITEV;
+	int vector =
+		cb->aio_lio_opcode == IOCB_CMD_PREADV || cb->aio_lio_opcode == IOCB_CMD_PWRITEV;
 	int rwf = (int)cb->aio_rw_flags;
 	int64_t offset = cb->aio_offset;
 	const int64_t *pos = f->mode & (FMODE_STREAM | FMODE_NOPREAD) ? NULL : &offset;
@@ -224,12 +227,12 @@ static int64_t run_rw(struct task *t, struct file *f, const struct iocb *cb)
 		return -EINVAL;
 	memset(&uu, 0, sizeof(uu));
 	uu.segs = uu.fast;
-	r = vector ? uio_import_iovec(t, &uu, cb->aio_buf, cb->aio_nbytes) :
-		     uio_init_user(t, &uu.u, cb->aio_buf, cb->aio_nbytes);
+	r = vector ? uio_import_iovec(t, &uu, cb->aio_buf, cb->aio_nbytes)
+		   : uio_init_user(t, &uu.u, cb->aio_buf, cb->aio_nbytes);
 	if (r)
 		return r;
-	r = writing ? file_write_blocking(t, f, &uu.u, pos, rwf) :
-		      file_read_blocking(t, f, &uu.u, pos, rwf & RWF_NOWAIT);
+	r = writing ? file_write_blocking(t, f, &uu.u, pos, rwf)
+		    : file_read_blocking(t, f, &uu.u, pos, rwf & RWF_NOWAIT);
 	uio_user_free(&uu);
 	/* A request can not be restarted: the signal made it end early. */
 	return r == -ERESTARTSYS ? -EINTR : r;
@@ -428,7 +431,7 @@ static struct file *pending_at(struct aio_table *tab, struct aio_ctx *c, int i, 
 	struct file *f = NULL;
 
 	lock_acquire(&tab->lock);
-	list_for_each(rq, &c->pending, node) {
+	list_for_each (rq, &c->pending, node) {
 		if (i-- == 0) {
 			f = file_get(rq->file);
 			*events = rq->events;
@@ -457,7 +460,7 @@ static void poll_pending(struct aio_table *tab, struct aio_ctx *c, struct aio_wa
 		ready = file_poll(f, aw ? &aw->pt : NULL) & events;
 		if (ready) {
 			lock_acquire(&tab->lock);
-			list_for_each(rq, &c->pending, node) {
+			list_for_each (rq, &c->pending, node) {
 				if ((uint64_t)(uintptr_t)rq != which || rq->file != f)
 					continue;
 				complete_locked(c, rq, ready);
@@ -624,7 +627,7 @@ SYSCALL_HANDLER(io_cancel)
 		return -EINVAL;
 	}
 	lock_acquire(&tab->lock);
-	list_for_each(rq, &c->pending, node) {
+	list_for_each (rq, &c->pending, node) {
 		if (rq->ev.obj == a->a[1]) {
 			f = rq->file;
 			rq->file = NULL;

@@ -17,7 +17,7 @@ struct dents {
 	struct dir_emit de;
 	char *buf;
 	size_t size, used;
-	int old;      /* getdents(2)'s record */
+	int old;       /* getdents(2)'s record */
 	int too_small; /* the first entry did not fit */
 };
 
@@ -328,8 +328,8 @@ SYSCALL_HANDLER(fchdir)
 
 	if (!f)
 		return -EBADF;
-	err = S_ISDIR(f->inode->mode) ? vfs_path_permission(f->path, MAY_EXEC, task_cred(t)) :
-					-ENOTDIR;
+	err = S_ISDIR(f->inode->mode) ? vfs_path_permission(f->path, MAY_EXEC, task_cred(t))
+				      : -ENOTDIR;
 	if (!err)
 		set_fs_path(t, SET_CWD, path_get(f->path));
 	file_put(f);

@@ -57,7 +57,8 @@ SYSCALL_HANDLER(epoll_ctl)
 	if (!target)
 		r = -EBADF;
 	else
-		r = epoll_ctl_file(ep, op, target, fd, op == EPOLL_CTL_DEL ? NULL : &ev, task_cred(t));
+		r = epoll_ctl_file(ep, op, target, fd, op == EPOLL_CTL_DEL ? NULL : &ev,
+				   task_cred(t));
 	if (target)
 		file_put(target);
 	file_put(ep);
@@ -65,7 +66,7 @@ SYSCALL_HANDLER(epoll_ctl)
 }
 
 #define COLLECT_FAST 32
-#define COLLECT_MAX 1024
+#define COLLECT_MAX  1024
 
 static long epoll_wait_core(struct task *t, int epfd, uint64_t uevents, int max, uint64_t deadline)
 {
@@ -164,7 +165,8 @@ SYSCALL_HANDLER(epoll_pwait2)
 		if (ts.sec == 0 && ts.nsec == 0)
 			deadline = 0;
 		else if (ts.sec < INT64_MAX / 2000000000)
-			deadline = mono_now_ns() + (uint64_t)ts.sec * 1000000000ull + (uint64_t)ts.nsec;
+			deadline = mono_now_ns() + (uint64_t)ts.sec * 1000000000ull +
+				   (uint64_t)ts.nsec;
 	}
 	return wait_masked(t, a, deadline);
 }

@@ -172,9 +172,9 @@ static long lock_set(struct task *t, struct file *f, int fd, uint64_t arg, int o
 	err = lock_range(f, &fl, &rq);
 	if (err)
 		return err;
-	if (fl.type == F_RDLCK ? !(f->mode & FMODE_READ) :
-	    fl.type == F_WRLCK ? !(f->mode & FMODE_WRITE) :
-				 0)
+	if (fl.type == F_RDLCK	 ? !(f->mode & FMODE_READ)
+	    : fl.type == F_WRLCK ? !(f->mode & FMODE_WRITE)
+				 : 0)
 		return -EBADF;
 	if (fl.type != F_RDLCK && fl.type != F_WRLCK && fl.type != F_UNLCK)
 		return -EINVAL;

@@ -84,16 +84,13 @@ SYSCALL_HANDLER(fspick)
 
 /* Which arguments each command takes. */
 static const struct {
-	uint8_t known, key, value, aux; /* aux: 0 must be 0, 1 an fd, 2 an fd or AT_FDCWD, 3 a size */
+	uint8_t known, key, value,
+		aux; /* aux: 0 must be 0, 1 an fd, 2 an fd or AT_FDCWD, 3 a size */
 } g_commands[] = {
-	[FSCONFIG_SET_FLAG] = { 1, 1, 0, 0 },
-	[FSCONFIG_SET_STRING] = { 1, 1, 1, 0 },
-	[FSCONFIG_SET_BINARY] = { 1, 1, 1, 3 },
-	[FSCONFIG_SET_PATH] = { 1, 1, 1, 2 },
-	[FSCONFIG_SET_PATH_EMPTY] = { 1, 1, 1, 2 },
-	[FSCONFIG_SET_FD] = { 1, 1, 0, 1 },
-	[FSCONFIG_CMD_CREATE] = { 1, 0, 0, 0 },
-	[FSCONFIG_CMD_RECONFIGURE] = { 1, 0, 0, 0 },
+	[FSCONFIG_SET_FLAG] = { 1, 1, 0, 0 },	     [FSCONFIG_SET_STRING] = { 1, 1, 1, 0 },
+	[FSCONFIG_SET_BINARY] = { 1, 1, 1, 3 },	     [FSCONFIG_SET_PATH] = { 1, 1, 1, 2 },
+	[FSCONFIG_SET_PATH_EMPTY] = { 1, 1, 1, 2 },  [FSCONFIG_SET_FD] = { 1, 1, 0, 1 },
+	[FSCONFIG_CMD_CREATE] = { 1, 0, 0, 0 },	     [FSCONFIG_CMD_RECONFIGURE] = { 1, 0, 0, 0 },
 	[FSCONFIG_CMD_CREATE_EXCL] = { 1, 0, 0, 0 },
 };
 
@@ -144,9 +141,9 @@ SYSCALL_HANDLER(fsconfig)
 	if (!r) {
 		task_vfs_ctx(t, &ctx);
 		r = fscontext_fsconfig(&ctx, f, cmd, a->a[2] ? key : NULL,
-				       path	   ? path :
-				       a->a[3] ? value :
-						 NULL,
+				       path	 ? path
+				       : a->a[3] ? value
+						 : NULL,
 				       (int)a->a[4]);
 		task_vfs_ctx_put(&ctx);
 	}
@@ -178,8 +175,8 @@ SYSCALL_HANDLER(fsmount)
 	return r;
 }
 
-#define OPEN_TREE_KNOWN                                                                \
-	((uint32_t)(AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW | \
+#define OPEN_TREE_KNOWN                                                                            \
+	((uint32_t)(AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW |         \
 		    OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC))
 
 /* The file of open_tree(2), or ERR_PTR. */
@@ -264,7 +261,8 @@ SYSCALL_HANDLER(move_mount)
 	r = at_begin_second(t, &to, &from, (int)a->a[2], a->a[3],
 			    flags & MOVE_MOUNT_T_EMPTY_PATH ? AT_BEGIN_EMPTY : 0);
 	if (!r) {
-		r = fscontext_move_mount(&from.ctx, from.start, from.name, to.start, to.name, flags);
+		r = fscontext_move_mount(&from.ctx, from.start, from.name, to.start, to.name,
+					 flags);
 		at_end_second(&to);
 	}
 	at_end(&from);
@@ -278,7 +276,8 @@ SYSCALL_HANDLER(mount_setattr)
 	struct at_path ap;
 	long r;
 
-	if (flags & ~(uint32_t)(AT_EMPTY_PATH | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT))
+	if (flags &
+	    ~(uint32_t)(AT_EMPTY_PATH | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT))
 		return -EINVAL;
 	if (!cred_has_cap(task_cred(t), CAP_SYS_ADMIN))
 		return -EPERM;

@@ -50,7 +50,8 @@ static int get_nodes(struct task *t, uint64_t umask, uint64_t maxnode, int *any)
 
 static int check_policy(struct task *t, uint32_t mode, uint64_t umask, uint64_t maxnode)
 {
-	uint32_t flags = mode & (MPOL_F_STATIC_NODES | MPOL_F_RELATIVE_NODES | MPOL_F_NUMA_BALANCING);
+	uint32_t flags =
+		mode & (MPOL_F_STATIC_NODES | MPOL_F_RELATIVE_NODES | MPOL_F_NUMA_BALANCING);
 	int any, err;
 
 	mode &= ~flags;

@@ -11,7 +11,7 @@
 #include "vfs/pipe.h"
 
 /* What open(2) looks at; it ignores the rest, and openat2(2) refuses it. */
-#define OPEN_KNOWN_FLAGS                                                                          \
+#define OPEN_KNOWN_FLAGS                                                                           \
 	((uint64_t)(O_ACCMODE | O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_APPEND | O_NONBLOCK |    \
 		    O_DSYNC | O_SYNC | O_ASYNC | O_DIRECT | O_DIRECTORY | O_NOFOLLOW | O_NOATIME | \
 		    O_CLOEXEC | O_PATH | O_TMPFILE) |                                              \
@@ -91,8 +91,8 @@ SYSCALL_HANDLER(openat2)
 		return -EINVAL;
 	if (how.flags & (O_CREAT | O_TMPFILE_BIT) ? (how.mode & ~07777ull) != 0 : how.mode != 0)
 		return -EINVAL;
-	if ((how.flags & O_PATH) &&
-	    (how.flags & ~(uint64_t)(O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | LINUX_O_LARGEFILE)))
+	if ((how.flags & O_PATH) && (how.flags & ~(uint64_t)(O_PATH | O_DIRECTORY | O_NOFOLLOW |
+							     O_CLOEXEC | LINUX_O_LARGEFILE)))
 		return -EINVAL;
 	/* Nothing that modifies can be promised from caches. */
 	if ((how.resolve & RESOLVE_CACHED) && (how.flags & (O_TRUNC | O_CREAT | O_TMPFILE_BIT)))

@@ -25,7 +25,7 @@
 /* ---- a set of waiters ---- */
 
 #define POLL_INLINE 12
-#define POLL_CHUNK 64
+#define POLL_CHUNK  64
 
 struct poll_chunk {
 	struct poll_chunk *next;
@@ -303,9 +303,9 @@ SYSCALL_HANDLER(ppoll)
 
 /* ---- select ---- */
 
-#define SELECT_IN (POLLRDNORM | POLLRDBAND | POLLIN | POLLHUP | POLLERR)
+#define SELECT_IN  (POLLRDNORM | POLLRDBAND | POLLIN | POLLHUP | POLLERR)
 #define SELECT_OUT (POLLWRNORM | POLLWRBAND | POLLOUT | POLLERR)
-#define SELECT_EX POLLPRI
+#define SELECT_EX  POLLPRI
 
 static int set_has(const uint64_t *set, int fd)
 {
@@ -313,8 +313,8 @@ static int set_has(const uint64_t *set, int fd)
 }
 
 /* Builds the items from the three sets; -EBADF for a closed fd. The count in *count. */
-static int select_items(struct task *t, int n, uint64_t *sets[3], struct poll_item *items,
-			int *fds, size_t *count)
+static int select_items(struct task *t, int n, uint64_t *sets[3], struct poll_item *items, int *fds,
+			size_t *count)
 {
 	*count = 0;
 	for (int fd = 0; fd < n; fd++) {

@@ -42,8 +42,8 @@ static long rw_buffer(struct task *t, int fd, uint64_t addr, uint64_t len, const
 	else
 		r = uio_init_user(t, &u, addr, len);
 	if (!r)
-		r = writing ? file_write_blocking(t, f, &u, pos, 0) :
-			      file_read_blocking(t, f, &u, pos, 0);
+		r = writing ? file_write_blocking(t, f, &u, pos, 0)
+			    : file_read_blocking(t, f, &u, pos, 0);
 	file_put(f);
 	return r;
 }

@@ -133,8 +133,8 @@ SYSCALL_HANDLER(copy_file_range)
 			r = -EINVAL;
 	}
 	if (!r && len) {
-		r = file_copy_range(p.in, a->a[1] ? &in_pos : NULL, p.out, a->a[3] ? &out_pos : NULL,
-				    len, fsize_limit(t));
+		r = file_copy_range(p.in, a->a[1] ? &in_pos : NULL, p.out,
+				    a->a[3] ? &out_pos : NULL, len, fsize_limit(t));
 		if (r < 0)
 			write_error(t, r);
 		if (r > 0)
@@ -243,10 +243,9 @@ SYSCALL_HANDLER(vmsplice)
 		}
 		if (r != -EAGAIN)
 			break;
-		r = total && !writing ? -EAGAIN :
-		    flags & SPLICE_F_NONBLOCK ?
-			    -EAGAIN :
-			    wait_or_eagain(t, f, writing ? POLLOUT : POLLIN);
+		r = total && !writing		? -EAGAIN
+		    : flags & SPLICE_F_NONBLOCK ? -EAGAIN
+						: wait_or_eagain(t, f, writing ? POLLOUT : POLLIN);
 	}
 	if (r == -EPIPE)
 		write_error(t, r);

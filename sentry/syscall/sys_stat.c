@@ -61,8 +61,8 @@ SYSCALL_HANDLER(newfstatat)
 {
 	uint32_t flags = (uint32_t)a->a[3];
 
-	if (flags & ~(uint32_t)(AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH |
-				AT_STATX_SYNC_TYPE))
+	if (flags &
+	    ~(uint32_t)(AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH | AT_STATX_SYNC_TYPE))
 		return -EINVAL;
 	return stat_path(t, (int)a->a[0], a->a[1], a->a[2], flags);
 }
@@ -79,8 +79,8 @@ SYSCALL_HANDLER(statx)
 		return -EINVAL;
 	if ((flags & AT_STATX_SYNC_TYPE) == AT_STATX_SYNC_TYPE)
 		return -EINVAL;
-	if (flags & ~(uint32_t)(AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH |
-				AT_STATX_SYNC_TYPE))
+	if (flags &
+	    ~(uint32_t)(AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH | AT_STATX_SYNC_TYPE))
 		return -EINVAL;
 	err = at_begin(t, &ap, (int)a->a[0], a->a[1],
 		       flags & AT_EMPTY_PATH ? AT_BEGIN_EMPTY | AT_BEGIN_NULL : 0);

@@ -9,7 +9,7 @@
 #include "sentry/syscall/fs_util.h"
 #include "sentry/task/pidfd.h"
 
-#define BOUNCE (64u << 10)
+#define BOUNCE	  (64u << 10)
 #define IOV_LIMIT 1024
 
 /* A guest iovec array that describes some other address space: only copied and checked. */
@@ -56,7 +56,8 @@ static long transfer(struct mm *mm, struct uio *u, const struct uio_seg *segs, u
 				err = -EFAULT;
 				break;
 			}
-			w = writing ? mm_write(mm, at, buf, (size_t)r) : uio_copy_out(u, buf, (size_t)r);
+			w = writing ? mm_write(mm, at, buf, (size_t)r)
+				    : uio_copy_out(u, buf, (size_t)r);
 			if (w < (ssize_t)n)
 				err = -EFAULT;
 			if (w > 0) {

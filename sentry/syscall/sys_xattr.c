@@ -146,7 +146,7 @@ static long do_list(struct task *t, struct xattr_target *x, uint64_t ulist, uint
 /* ---- by path, link and fd: fd -1 means the path ---- */
 
 struct xattr_where {
-	int fd;		/* f*xattr, else -1 */
+	int fd; /* f*xattr, else -1 */
 	int dirfd;
 	uint64_t upath;
 	uint32_t flags; /* AT_* */
@@ -225,26 +225,26 @@ static struct xattr_where by_path(uint64_t upath, uint32_t flags)
 	return (struct xattr_where){ .fd = -1, .dirfd = AT_FDCWD, .upath = upath, .flags = flags };
 }
 
-#define XATTR_FAMILY(prefix, where, by_fd)                                                     \
-	SYSCALL_HANDLER(prefix##setxattr)                                                      \
-	{                                                                                      \
-		struct xattr_where w = where;                                                  \
-		return xattr_set(t, &w, by_fd, a->a[1], a->a[2], a->a[3], (uint32_t)a->a[4]);  \
-	}                                                                                      \
-	SYSCALL_HANDLER(prefix##getxattr)                                                      \
-	{                                                                                      \
-		struct xattr_where w = where;                                                  \
-		return xattr_get(t, &w, by_fd, a->a[1], a->a[2], a->a[3]);                     \
-	}                                                                                      \
-	SYSCALL_HANDLER(prefix##listxattr)                                                     \
-	{                                                                                      \
-		struct xattr_where w = where;                                                  \
-		return xattr_list(t, &w, by_fd, a->a[1], a->a[2]);                             \
-	}                                                                                      \
-	SYSCALL_HANDLER(prefix##removexattr)                                                   \
-	{                                                                                      \
-		struct xattr_where w = where;                                                  \
-		return xattr_remove(t, &w, by_fd, a->a[1]);                                    \
+#define XATTR_FAMILY(prefix, where, by_fd)                                                         \
+	SYSCALL_HANDLER(prefix##setxattr)                                                          \
+	{                                                                                          \
+		struct xattr_where w = where;                                                      \
+		return xattr_set(t, &w, by_fd, a->a[1], a->a[2], a->a[3], (uint32_t)a->a[4]);      \
+	}                                                                                          \
+	SYSCALL_HANDLER(prefix##getxattr)                                                          \
+	{                                                                                          \
+		struct xattr_where w = where;                                                      \
+		return xattr_get(t, &w, by_fd, a->a[1], a->a[2], a->a[3]);                         \
+	}                                                                                          \
+	SYSCALL_HANDLER(prefix##listxattr)                                                         \
+	{                                                                                          \
+		struct xattr_where w = where;                                                      \
+		return xattr_list(t, &w, by_fd, a->a[1], a->a[2]);                                 \
+	}                                                                                          \
+	SYSCALL_HANDLER(prefix##removexattr)                                                       \
+	{                                                                                          \
+		struct xattr_where w = where;                                                      \
+		return xattr_remove(t, &w, by_fd, a->a[1]);                                        \
 	}
 
 /* clang-format off */

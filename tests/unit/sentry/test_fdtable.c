@@ -29,8 +29,8 @@ static struct cred *g_cred;
 
 static struct file *new_file(void)
 {
-	struct file *f = file_new_anon(g_vfs, "test", &g_ops, NULL, O_RDWR, FMODE_READ | FMODE_WRITE,
-				       g_cred);
+	struct file *f = file_new_anon(g_vfs, "test", &g_ops, NULL, O_RDWR,
+				       FMODE_READ | FMODE_WRITE, g_cred);
 
 	ck_assert(!IS_ERR(f));
 	return f;

@@ -13,12 +13,12 @@
 #include "sentry/task/task.h"
 
 #define PAGES 256u
-#define BASE GUEST_MIN_ADDR
-#define END (BASE + PAGES * 4096ull)
+#define BASE  GUEST_MIN_ADDR
+#define END   (BASE + PAGES * 4096ull)
 
 struct page {
 	int mapped, prot;
-	uint64_t tag; /* identity of the memory: moves with mremap */
+	uint64_t tag;	/* identity of the memory: moves with mremap */
 	uint64_t piece; /* pages of one host mapping: the host moves only within one */
 };
 
@@ -52,7 +52,8 @@ static int host_one(const struct mem_op *op)
 		return 0;
 	case MEM_REMAP:
 		for (size_t i = 0; i < n; i++) {
-			if (!g_host[first + i].mapped || g_host[first + i].piece != g_host[first].piece)
+			if (!g_host[first + i].mapped ||
+			    g_host[first + i].piece != g_host[first].piece)
 				return -EFAULT;
 		}
 		to = (op->addr2 - BASE) / 4096;
@@ -162,10 +163,10 @@ static struct mm *setup_mm(void)
 }
 
 /* check's own macro writes a message even when all is well, which costs seconds here. */
-#define AGREE(cond, ...)                      \
-	do {                                  \
-		if (!(cond))                  \
-			ck_abort_msg(__VA_ARGS__); \
+#define AGREE(cond, ...)                                                                           \
+	do {                                                                                       \
+		if (!(cond))                                                                       \
+			ck_abort_msg(__VA_ARGS__);                                                 \
 	} while (0)
 
 static void check_agree(struct mm *mm, const char *what)
@@ -182,7 +183,7 @@ static void check_agree(struct mm *mm, const char *what)
 
 			AGREE(p->end <= v->start, "%s: overlap", what);
 			AGREE(p->end < v->start || p->prot != v->prot || p->flags != v->flags,
-				      "%s: unmerged neighbours at %lx", what, v->start);
+			      "%s: unmerged neighbours at %lx", what, v->start);
 		}
 		total += (v->end - v->start) / 4096;
 	}
@@ -191,14 +192,13 @@ static void check_agree(struct mm *mm, const char *what)
 		struct vma *v = vma_find(mm, BASE + i * 4096);
 
 		AGREE(!!v == g_model[i].mapped, "%s: page %zu tree %d model %d", what, i, !!v,
-			      g_model[i].mapped);
+		      g_model[i].mapped);
 		AGREE(g_host[i].mapped == g_model[i].mapped, "%s: page %zu host", what, i);
 		if (v) {
 			AGREE((int)v->prot == g_model[i].prot, "%s: prot of %zu", what, i);
 			AGREE(g_host[i].prot == g_model[i].prot, "%s: host prot %zu", what, i);
 			if (g_model[i].tag)
-				AGREE(g_host[i].tag == g_model[i].tag, "%s: content %zu", what,
-					      i);
+				AGREE(g_host[i].tag == g_model[i].tag, "%s: content %zu", what, i);
 		}
 	}
 	lock_release(&mm->lock);
@@ -223,7 +223,8 @@ static int rnd(int n)
 	return rand() % n;
 }
 
-static const int g_prots[] = { PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE, PROT_READ | PROT_EXEC };
+static const int g_prots[] = { PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE,
+			       PROT_READ | PROT_EXEC };
 
 static void op_map(void)
 {
@@ -267,7 +268,8 @@ static void op_protect(void)
 
 static void op_remap(void)
 {
-	size_t n = 1 + (size_t)rnd(12), m = 1 + (size_t)rnd(20), at = (size_t)rnd((int)(PAGES - n)), i;
+	size_t n = 1 + (size_t)rnd(12), m = 1 + (size_t)rnd(20), at = (size_t)rnd((int)(PAGES - n)),
+	       i;
 	struct page saved[64];
 	int64_t r = mm_remap(&g_task, BASE + at * 4096, n * 4096, m * 4096, MREMAP_MAYMOVE, 0);
 	size_t to, keep = n < m ? n : m;
@@ -278,7 +280,8 @@ static void op_remap(void)
 			int one = g_model[at].mapped;
 
 			for (i = 1; i < n; i++)
-				one &= g_model[at + i].mapped && g_model[at + i].prot == g_model[at].prot;
+				one &= g_model[at + i].mapped &&
+				       g_model[at + i].prot == g_model[at].prot;
 			ck_assert_msg(!one || n < m, "mremap refused one vma");
 		}
 		return;
@@ -302,10 +305,13 @@ START_TEST(random_operations_keep_tree_host_and_model_equal)
 	srand(7);
 	for (int round = 0; round < 40; round++) {
 		mm = setup_mm();
-		/* Nothing may be placed above the model by the fallback, or moves would leave it. */
+		/* Nothing may be placed above the model by the fallback, or moves would leave it.
+		 */
 		for (int i = 0; i < 300; i++) {
-			static void (*const ops[])(void) = { op_map, op_unmap, op_protect, op_remap };
-			static const char *const names[] = { "mmap", "munmap", "mprotect", "mremap" };
+			static void (*const ops[])(void) = { op_map, op_unmap, op_protect,
+							     op_remap };
+			static const char *const names[] = { "mmap", "munmap", "mprotect",
+							     "mremap" };
 			int k = rnd(4);
 			size_t free_run = 0, best = 0;
 
@@ -328,8 +334,8 @@ START_TEST(a_failed_host_order_leaves_tree_and_host_equal)
 {
 	struct mm *mm = setup_mm();
 
-	ck_assert(mm_map(&g_task, BASE, 8 * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-			 NULL, 0) > 0);
+	ck_assert(mm_map(&g_task, BASE, 8 * 4096, PROT_READ,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, NULL, 0) > 0);
 	model_map(0, 8, PROT_READ);
 	g_fail_next = -ENOMEM;
 	ck_assert_int_eq(mm_protect(&g_task, BASE + 4096, 2 * 4096, PROT_NONE, -1), -ENOMEM);
@@ -354,11 +360,14 @@ START_TEST(arguments_are_checked_as_linux_checks_them)
 	ck_assert_int_eq(mm_map(&g_task, 0, 0, PROT_READ, anon, NULL, 0), -EINVAL);
 	ck_assert_int_eq(mm_map(&g_task, 0, 4096, PROT_READ, MAP_ANONYMOUS, NULL, 0), -EINVAL);
 	ck_assert_int_eq(mm_map(&g_task, 0, UINT64_MAX, PROT_READ, anon, NULL, 0), -ENOMEM);
-	ck_assert_int_eq(mm_map(&g_task, BASE + 1, 4096, PROT_READ, anon | MAP_FIXED, NULL, 0), -EINVAL);
+	ck_assert_int_eq(mm_map(&g_task, BASE + 1, 4096, PROT_READ, anon | MAP_FIXED, NULL, 0),
+			 -EINVAL);
 	ck_assert_int_eq(mm_map(&g_task, 0, 4096, PROT_READ, anon | MAP_FIXED, NULL, 0), -EPERM);
-	ck_assert_int_eq(mm_map(&g_task, GUEST_TASK_SIZE, 4096, PROT_READ, anon | MAP_FIXED, NULL, 0),
+	ck_assert_int_eq(
+		mm_map(&g_task, GUEST_TASK_SIZE, 4096, PROT_READ, anon | MAP_FIXED, NULL, 0),
+		-ENOMEM);
+	ck_assert_int_eq(mm_map(&g_task, 0, 2 << 20, PROT_READ, anon | MAP_HUGETLB, NULL, 0),
 			 -ENOMEM);
-	ck_assert_int_eq(mm_map(&g_task, 0, 2 << 20, PROT_READ, anon | MAP_HUGETLB, NULL, 0), -ENOMEM);
 	ck_assert_int_eq(mm_unmap(&g_task, BASE + 1, 4096), -EINVAL);
 	ck_assert_int_eq(mm_unmap(&g_task, BASE, 0), -EINVAL);
 	ck_assert_int_eq(mm_unmap(&g_task, GUEST_TASK_SIZE, 4096), -EINVAL);
@@ -393,8 +402,8 @@ START_TEST(a_stack_keeps_its_guard_gap_and_grows)
 	ck_assert_int_eq(mm_grow_stack(&g_task, start - 8), -ENOMEM);
 	ck_assert_int_eq(mm_unmap(&g_task, (uint64_t)r, 4096), 0);
 	r -= 4 << 20;
-	ck_assert(mm_map(&g_task, (uint64_t)r, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-			 NULL, 0) == r);
+	ck_assert(mm_map(&g_task, (uint64_t)r, 4096, PROT_READ,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, NULL, 0) == r);
 	ev.fault.signo = SIGSEGV;
 	ev.fault.addr = start - 8;
 	ev.fault.trapno = 14;
@@ -437,8 +446,8 @@ START_TEST(fork_leaves_out_dontfork_ranges)
 	struct mm *mm = setup_mm(), *child;
 	struct context *ctx;
 
-	ck_assert(mm_map(&g_task, BASE, 4 * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-			 NULL, 0) > 0);
+	ck_assert(mm_map(&g_task, BASE, 4 * 4096, PROT_READ,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, NULL, 0) > 0);
 	ck_assert_int_eq(mm_advise(&g_task, BASE + 4096, 4096, MADV_DONTFORK), 0);
 	child = mm_fork(&g_task, &ctx);
 	ck_assert(!IS_ERR(child));

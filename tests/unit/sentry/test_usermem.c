@@ -13,11 +13,11 @@
 #include "sentry/mm/mm.h"
 #include "sentry/task/task.h"
 
-#define BASE 0x100000ull
+#define BASE  0x100000ull
 #define PAGES 4u
 
 static char g_mem[PAGES * 4096];
-static int g_bad[PAGES];       /* not mapped */
+static int g_bad[PAGES]; /* not mapped */
 static int g_readonly[PAGES];
 static uint8_t g_reads[PAGES * 4096]; /* how often each byte was read */
 
@@ -133,7 +133,8 @@ START_TEST(strings_end_at_nul_fault_or_size)
 	ck_assert_int_eq(copy_string_from_user(&g_task, buf, sizeof(buf), BASE + 4096 - 6), 5);
 	ck_assert_str_eq(buf, "hello");
 	memset(g_mem + 4096 - 6, 'x', 6);
-	ck_assert_int_eq(copy_string_from_user(&g_task, buf, sizeof(buf), BASE + 4096 - 6), -EFAULT);
+	ck_assert_int_eq(copy_string_from_user(&g_task, buf, sizeof(buf), BASE + 4096 - 6),
+			 -EFAULT);
 	memset(g_mem, 'y', 100);
 	ck_assert_int_eq(copy_string_from_user(&g_task, buf, sizeof(buf), BASE), -ENAMETOOLONG);
 	g_mem[63] = 0;
