@@ -41,7 +41,8 @@ proto_SRC := $(call src,gofer/proto)
 gofer_SRC := $(filter-out $(proto_SRC),$(call src,gofer))
 vfs_SRC := $(call src,vfs)
 netstack_SRC := $(call src,netstack)
-sentry_SRC := $(call src,sentry)
+# The vDSO is code for guests; sentry/loader/vdso.mk builds it.
+sentry_SRC := $(filter-out sentry/loader/vdso/%,$(call src,sentry))
 runtime_SRC := $(call src,runtime)
 MODULES := base platform proto gofer vfs netstack sentry runtime
 
@@ -58,6 +59,8 @@ all: $(B)/caisson $(B)/caisson-sentry $(B)/caisson-gofer
 
 -include platform/systrap/stub.mk
 platform_EXTRA += $(STUB_OBJ)
+-include sentry/loader/vdso.mk
+sentry_EXTRA += $(VDSO_OBJ)
 $(foreach m,$(MODULES),$(eval $(call module_rule,$(m))))
 
 $(B)/%.c.o: %.c

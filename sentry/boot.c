@@ -21,6 +21,7 @@
 #include "sentry/ipc/ipc.h"
 #include "sentry/isolate.h"
 #include "sentry/loader/loader.h"
+#include "sentry/loader/vdso_priv.h"
 #include "sentry/task/task_priv.h"
 
 #define RELEASE_DEFAULT "6.12.0"
@@ -123,6 +124,7 @@ int kernel_boot(const struct bootconf *conf)
 	lock_init(&k->tasks_lock, RANK_TASKS);
 	read_settings(k);
 	kernel_start_clocks(k);
+	vdso_clock_probe();
 	err = sentry_isolate(conf);
 	if (err)
 		boot_fail(k, BOOT_EXIT_SETUP, "the sentry can not isolate itself: %s", strerror(-err));

@@ -75,6 +75,9 @@ size_t stack_size_needed(const struct stack_args *a);
 
 /* Once at boot, before lockdown. Without a vDSO programs run all the same. */
 int vdso_start(struct kernel *k);
+/* Reads a clock as the vDSO would, renewing the time page when it is too old: 1 and *ns, or 0 when this
+ * clock is not served so. All reads of the guest go this way, so that none goes back. */
+int vdso_clock_read(struct kernel *k, int clock, uint64_t *ns);
 /* Maps it into mm and sets mm->vdso; no vDSO is no error. */
 int vdso_map(struct mm *mm, struct context *ctx);
 

@@ -7,6 +7,7 @@
 #include <sys/timex.h>
 
 #include "platform/base/log.h"
+#include "sentry/loader/loader.h"
 #include "sentry/fd/fdtable.h"
 #include "sentry/mm/mm.h"
 #include "sentry/syscall/syscall.h"
@@ -18,7 +19,7 @@
 SYSCALL_HANDLER(clock_gettime)
 {
 	uint64_t ns;
-	int err = clock_now(t, (int)a->a[0], &ns);
+	int err = vdso_clock_read(t->k, (int)a->a[0], &ns) ? 0 : clock_now(t, (int)a->a[0], &ns);
 
 	return err ? err : timespec_to_user(t, a->a[1], ns);
 }
@@ -64,10 +65,18 @@ SYSCALL_HANDLER(clock_settime)
 	return 0;
 }
 
+/* As the vDSO tells it. */
+static uint64_t real_now(struct task *t)
+{
+	uint64_t ns;
+
+	return vdso_clock_read(t->k, CLOCK_REALTIME, &ns) ? ns : kernel_real_now(t->k);
+}
+
 SYSCALL_HANDLER(gettimeofday)
 {
 	if (a->a[0]) {
-		uint64_t ns = kernel_real_now(t->k);
+		uint64_t ns = real_now(t);
 		int64_t tv[2] = { (int64_t)(ns / NSEC_PER_SEC), (int64_t)(ns % NSEC_PER_SEC / 1000) };
 
 		if (copy_to_user(t, a->a[0], tv, sizeof(tv)))
@@ -107,7 +116,7 @@ SYSCALL_HANDLER(settimeofday)
 
 SYSCALL_HANDLER(time)
 {
-	uint64_t now = kernel_real_now(t->k) / NSEC_PER_SEC;
+	uint64_t now = real_now(t) / NSEC_PER_SEC;
 
 	if (a->a[0] && put_user_u64(t, a->a[0], now))
 		return -EFAULT;
