@@ -16,6 +16,8 @@ __attribute__((noreturn, format(printf, 3, 4))) void boot_fail(struct kernel *k,
 
 /* boot_fs.c: mounts the sandbox's tree; k->init_mnt_ns is set. Fails through boot_fail. */
 void boot_mounts(struct kernel *k);
+/* mkdir -p of target's parents and, unless it stands for a file, target itself. */
+int boot_make_target(const struct vfs_ctx *ctx, const char *target, int is_dir);
 /* boot_task.c: the first task with everything but its program. */
 struct task *boot_init_task(struct kernel *k);
 /* Finds and execs the program in the calling thread, whose task t is, then serves it. */
@@ -27,13 +29,31 @@ void kernel_arm_timeout(struct kernel *k, uint64_t timeout_ms);
 
 /* control.c: serves the runtime's messages; returns only if the runtime is gone. */
 void control_run(struct kernel *k);
+/* Tells the runtime that the sandbox stands, and waits for its word to start the program. */
+void control_hold(struct kernel *k);
+/* With hold=1: the program runs. */
+void control_started(struct kernel *k);
+/* control_exec.c: a process asked for by cmd=exec. Takes over conn, conf_fd and stdio. */
+void control_exec(struct kernel *k, int conn, int conf_fd, const int *stdio);
 
-/* console.c: the guest's terminal, connected to the runtime's by a pty. */
-int boot_console(struct kernel *k, const struct vfs_ctx *ctx, int in_fd, int out_fd, uint16_t rows,
-		 uint16_t cols, struct file **slave);
-void console_resize(uint16_t rows, uint16_t cols);
+/* console.c: guest terminals, each connected to one of the runtime's by a pty. */
+struct console_link;
+/* Takes over both fds; a reference to the slave, and the link for the calls below. 0 or errno. */
+int console_open(struct kernel *k, const struct vfs_ctx *ctx, int in_fd, int out_fd, uint16_t rows,
+		 uint16_t cols, struct file **slave, struct console_link **link);
+/* The first process's terminal, to be drained when the sandbox ends. */
+void console_set_main(struct console_link *link);
+/* NULL: the first process's. */
+void console_resize(struct console_link *link, uint16_t rows, uint16_t cols);
 /* Passes on what the guest has written so far. */
-void console_drain(void);
+void console_drain(struct console_link *link);
+/* The process is gone: forgets link. */
+void console_close(struct console_link *link);
+
+/* boot_paths.c: device=, masked= and readonly_path= in ctx's tree; fails through boot_fail. */
+void boot_paths(struct kernel *k, const struct vfs_ctx *ctx);
+/* sysctl= lines, written as the first task t would with every right. */
+void boot_sysctls(struct kernel *k, struct task *t);
 
 /* filter.c: the sentry's own seccomp filter. 0 or negative errno. */
 int sentry_lockdown(void);

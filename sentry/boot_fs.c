@@ -166,8 +166,7 @@ static void root_ctx_put(struct vfs_ctx *ctx)
 	path_put(ctx->cwd);
 }
 
-/* mkdir -p of target's parents and, unless it stands for a file, target itself. */
-static int make_target(const struct vfs_ctx *ctx, const char *target, int is_dir)
+int boot_make_target(const struct vfs_ctx *ctx, const char *target, int is_dir)
 {
 	char path[PATH_MAX];
 	int err = 0;
@@ -211,7 +210,7 @@ static int attach(struct kernel *k, const struct mount_line *m, struct superbloc
 	root_ctx(k, cred, &ctx);
 	err = vfs_lookup(&ctx, NULL, m->target, LOOKUP_FOLLOW, &at);
 	if (err == -ENOENT) {
-		err = make_target(&ctx, m->target, S_ISDIR(sb->root->inode->mode));
+		err = boot_make_target(&ctx, m->target, S_ISDIR(sb->root->inode->mode));
 		if (!err)
 			err = vfs_lookup(&ctx, NULL, m->target, LOOKUP_FOLLOW, &at);
 	}
@@ -271,6 +270,11 @@ void boot_mounts(struct kernel *k)
 		boot_fail(k, BOOT_EXIT_SETUP, "configuration: no root filesystem");
 	if (bootconf_get_u64(k->conf, "readonly_root", 0, &ro) == 0 && ro)
 		root_readonly = 1;
+	struct vfs_ctx ctx;
+
+	root_ctx(k, cred, &ctx);
+	boot_paths(k, &ctx);
+	root_ctx_put(&ctx);
 	if (root_readonly) {
 		struct mount *root = mnt_ns_root(k->init_mnt_ns);
 

@@ -1,44 +1,72 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The console of an interactive sandbox: a pty of the guest's own, whose master side vfs/hostfd's
- * pump connects to the runtime's terminal.
+ * The consoles of interactive processes: a pty of the guest's own each, whose master side
+ * vfs/hostfd's pump connects to a terminal of the runtime's.
  */
 #include "vfs/hostfd/console.h"
+
+#include <errno.h>
+#include <stdlib.h>
 
 #include "sentry/boot.h"
 #include "vfs/dev/tty.h"
 
 #define DRAIN_MS 500
 
-static struct file *g_master;
-static struct console *g_pump;
+struct console_link {
+	struct file *master; /* [I] for resizing */
+	struct console *pump; /* [I] */
+};
 
-int boot_console(struct kernel *k, const struct vfs_ctx *ctx, int in_fd, int out_fd, uint16_t rows,
-		 uint16_t cols, struct file **slave)
+static struct console_link *g_main;
+
+int console_open(struct kernel *k, const struct vfs_ctx *ctx, int in_fd, int out_fd, uint16_t rows,
+		 uint16_t cols, struct file **slave, struct console_link **link)
 {
+	struct console_link *l = calloc(1, sizeof(*l));
 	struct file *master;
-	int err = console_pty_new(ctx, rows, cols, &master, slave);
+	int err = l ? console_pty_new(ctx, rows, cols, &master, slave) : -ENOMEM;
 
-	if (err)
-		return err;
-	g_master = file_get(master); /* for resizing */
-	err = console_start(k->vfs, ctx->cred, master, in_fd, out_fd, &g_pump);
 	if (err) {
-		file_put(g_master);
-		file_put(*slave);
-		g_master = NULL;
+		free(l);
+		return err;
 	}
-	return err;
+	l->master = file_get(master);
+	err = console_start(k->vfs, ctx->cred, master, in_fd, out_fd, &l->pump);
+	if (err) {
+		file_put(l->master);
+		file_put(*slave);
+		free(l);
+		return err;
+	}
+	*link = l;
+	return 0;
 }
 
-void console_resize(uint16_t rows, uint16_t cols)
+void console_close(struct console_link *link)
 {
-	if (g_master)
-		tty_resize(g_master, rows, cols);
+	/* The pump itself ends when the host's terminal hangs up. */
+	file_put(link->master);
+	free(link);
 }
 
-void console_drain(void)
+void console_set_main(struct console_link *link)
 {
-	if (g_pump)
-		console_flush(g_pump, DRAIN_MS);
+	g_main = link;
+}
+
+void console_resize(struct console_link *link, uint16_t rows, uint16_t cols)
+{
+	if (!link)
+		link = g_main;
+	if (link)
+		tty_resize(link->master, rows, cols);
+}
+
+void console_drain(struct console_link *link)
+{
+	if (!link)
+		link = g_main;
+	if (link)
+		console_flush(link->pump, DRAIN_MS);
 }

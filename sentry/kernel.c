@@ -68,7 +68,7 @@ void kernel_exit(struct kernel *k, const char *reason, int wait_status)
 	int sig = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
 
 	once();
-	console_drain();
+	console_drain(NULL);
 	platform_stop(k->platform);
 	getrusage(RUSAGE_SELF, &self);
 	getrusage(RUSAGE_CHILDREN, &stubs);

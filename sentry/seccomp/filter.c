@@ -229,6 +229,26 @@ void seccomp_task_exit(struct task *t)
 	free(s);
 }
 
+int seccomp_set_program(struct task *t, const struct sock_filter *prog, unsigned int len)
+{
+	int err = seccomp_bpf_check(prog, len);
+	struct seccomp_filter *f;
+
+	if (err)
+		return err;
+	f = calloc(1, sizeof(*f) + len * sizeof(*prog));
+	if (!f || !state_of(t)) {
+		free(f);
+		return -ENOMEM;
+	}
+	ref_init(&f->ref);
+	f->len = len;
+	memcpy(f->prog, prog, len * sizeof(*prog));
+	cache_fill(f);
+	state_set(t, SECCOMP_MODE_FILTER, f);
+	return 0;
+}
+
 long seccomp_set_strict(struct task *t)
 {
 	struct seccomp_state *s = state_of(t);

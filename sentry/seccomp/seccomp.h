@@ -31,6 +31,8 @@ int seccomp_bpf_always_allows(const struct sock_filter *prog, unsigned int len, 
 /* seccomp(2) with SECCOMP_SET_MODE_STRICT or _FILTER: 0, a listener's fd, a tid (TSYNC), errno. */
 long seccomp_set_strict(struct task *t);
 long seccomp_set_filter(struct task *t, uint32_t flags, uint64_t uprog);
+/* The first filter of a task that does not run yet (the configuration's): 0, -EINVAL, -ENOMEM. */
+int seccomp_set_program(struct task *t, const struct sock_filter *prog, unsigned int len);
 /* PR_GET_SECCOMP: SECCOMP_MODE_*. */
 int seccomp_mode(struct task *t);
 long seccomp_prctl_get(struct task *t);
