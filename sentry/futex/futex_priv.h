@@ -59,6 +59,8 @@ int futex_lock_and_check(struct task *t, uint64_t addr, uint32_t val, struct fut
 int futex_read(struct task *t, uint64_t addr, uint32_t *val);
 /* Brings the word within reach of the kernel (stack growth): 0 or -EFAULT. No lock held. */
 int futex_fault_in(struct task *t, uint64_t addr);
+/* t dies: walks its robust list (the guest address of its head). */
+void futex_robust_died(struct task *t, uint64_t list);
 /* t dies: the PI futexes it holds go to their first waiters. */
 void futex_pi_task_exit(struct task *t);
 uint64_t futex_deadline(struct task *t, const struct futex_timeout *to);

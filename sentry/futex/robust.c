@@ -43,7 +43,7 @@ static int one_died(struct task *t, uint64_t addr, int is_pi, int is_pending)
 }
 
 /* Bit 0 of an entry's address marks a PI futex. */
-static void walk(struct task *t, uint64_t list)
+void futex_robust_died(struct task *t, uint64_t list)
 {
 	struct robust_head h;
 	uint64_t entry, next, pending;
@@ -76,7 +76,7 @@ void futex_task_exit(struct task *t)
 
 		t->robust_list = 0;
 		if (t->mm)
-			walk(t, list);
+			futex_robust_died(t, list);
 	}
 	futex_pi_task_exit(t);
 }
