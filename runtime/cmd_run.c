@@ -263,7 +263,8 @@ static void start_processes(struct sandbox *s)
 	build_sentry_conf(s, &sentry_conf);
 
 	struct launch g = { .what = "gofer", .binary = gofer_bin, .conf = &gofer_conf,
-			    .conf_fd = GOFER_FD_CONF, .ids = LAUNCH_IDS_ALL, .weaker = s->o.weaker };
+			    .conf_fd = GOFER_FD_CONF, .ids = LAUNCH_IDS_ALL,
+			    .cgroup = &s->cgroup, .weaker = s->o.weaker };
 
 	launch_fd(&g, null, 0);
 	launch_fd(&g, null, 1);
@@ -271,10 +272,10 @@ static void start_processes(struct sandbox *s)
 	launch_fd(&g, gofer_pair[1], GOFER_FD_SOCKET);
 	launch_fd(&g, s->log_fd, GOFER_FD_LOG);
 	s->gofer = launch_start(&g);
-	cgroup_add(&s->cgroup, s->gofer);
 
 	struct launch k = { .what = "sentry", .binary = sentry_bin, .conf = &sentry_conf,
-			    .conf_fd = FD_CONF, .ids = LAUNCH_IDS_NONE, .weaker = s->o.weaker };
+			    .conf_fd = FD_CONF, .ids = LAUNCH_IDS_NONE,
+			    .cgroup = &s->cgroup, .weaker = s->o.weaker };
 
 	launch_fd(&k, null, 0);
 	launch_fd(&k, null, 1);
@@ -286,7 +287,6 @@ static void start_processes(struct sandbox *s)
 	launch_fd(&k, 1, FD_STDOUT);
 	launch_fd(&k, 2, FD_STDERR);
 	s->sentry = launch_start(&k);
-	cgroup_add(&s->cgroup, s->sentry);
 	s->control = control_pair[0];
 	close(control_pair[1]);
 	close(gofer_pair[0]);

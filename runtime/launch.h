@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "platform/base/bootconf.h"
+#include "runtime/cgroup.h"
 
 /* Which ids the process has in its own user namespace. */
 enum launch_ids {
@@ -23,6 +24,7 @@ struct launch {
 	const struct bootconf *conf; /* passed as a sealed memfd */
 	int conf_fd;		     /* the number it gets there */
 	enum launch_ids ids;
+	const struct cgroup *cgroup; /* where it is put before it runs anything */
 	unsigned weaker;	     /* enum weaker_layer bits the user allows to be missing */
 	/* fds[i] of the caller becomes fd to[i] of the process; nothing else is open there but 0-2
 	 * (given here too, or /dev/null). */

@@ -77,6 +77,9 @@ static void serve(struct task *t, struct platform_event *ev)
 		break;
 	case EVENT_INTERRUPTED:
 		t->ru.nivcsw++;
+		/* The memory limit's timer interrupts programs that make no syscalls. */
+		if (t->k->memory_limit)
+			mm_oom_check(t);
 		break;
 	case EVENT_EXITED:
 		host_process_gone(t);
