@@ -16,6 +16,7 @@
 #include "sentry/boot.h"
 #include "sentry/task/task_priv.h"
 
+struct kernel *g_kernel;
 static struct ktimer g_timeout;
 
 void kernel_start_clocks(struct kernel *k)

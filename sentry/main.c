@@ -17,8 +17,6 @@
 #include "sentry/boot.h"
 #include "sentry/isolate.h"
 
-struct kernel *g_kernel;
-
 /* The fds that stay: those the configuration names. Everything else the caller left open goes.
  * #hostcalls: close_range */
 static void close_unexpected(const struct bootconf *conf)
