@@ -111,6 +111,12 @@ static int range_check(uint64_t addr, uint64_t len)
 	return 0;
 }
 
+/* What the platform keeps for itself within guest range is not the guest's to map. */
+static int touches_reserved(uint64_t addr, uint64_t len)
+{
+	return addr < GUEST_RESERVED_END && addr + len > GUEST_RESERVED_START;
+}
+
 int mem_op_check(const struct mem_op *op)
 {
 	const int map_flags = MAP_PRIVATE | MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE |
@@ -121,6 +127,9 @@ int mem_op_check(const struct mem_op *op)
 		return -EINVAL;
 	if (op->len == 0 && op->kind != MEM_REMAP)
 		return op->kind == MEM_MAP || op->kind == MEM_UNMAP ? -EINVAL : 0;
+	if (op->kind != MEM_UNMAP && (touches_reserved(op->addr, op->len) ||
+				      (op->kind == MEM_REMAP && touches_reserved(op->addr2, op->len2))))
+		return -ENOMEM;
 	switch (op->kind) {
 	case MEM_MAP:
 		if (op->flags & ~map_flags || (sharing != MAP_PRIVATE && sharing != MAP_SHARED))
@@ -207,6 +216,13 @@ int context_fpstate_set(struct context *c, const void *buf, size_t size)
 void context_fpstate_reset(struct context *c)
 {
 	c->ops->fpstate_reset(c);
+}
+
+int context_patch(struct context *c, uint64_t after, uint64_t start, uint64_t end)
+{
+	if (end > GUEST_TASK_SIZE || start % GUEST_PAGE_SIZE || end % GUEST_PAGE_SIZE)
+		return -EINVAL;
+	return c->ops->ctx_patch ? c->ops->ctx_patch(c, after, start, end) : -EOPNOTSUPP;
 }
 
 int context_cpu_time(struct context *c, uint64_t *ns)

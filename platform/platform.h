@@ -24,6 +24,13 @@
 #define GUEST_MIN_ADDR 0x10000ull	   /* vm.mmap_min_addr */
 #define GUEST_TASK_SIZE 0x7fffc0000000ull /* 1 GiB below Linux's: the platform's reserve */
 
+/*
+ * The platform's own low memory, within guest range: the kernel never maps anything there, and
+ * MEM_UNMAP leaves it out; other orders that touch it are refused.
+ */
+#define GUEST_RESERVED_START 0x60600000ull
+#define GUEST_RESERVED_END 0x60610000ull
+
 /* A guest address. A struct, so that it can not be dereferenced or mixed up by mistake. */
 typedef struct {
 	uint64_t a;
@@ -62,6 +69,7 @@ enum { FAULT_READ = 1, FAULT_WRITE = 2, FAULT_EXEC = 4 };
 struct platform_event {
 	enum platform_event_kind kind;
 	uint32_t foreign_abi; /* EVENT_SYSCALL through int 0x80 or another non-64-bit entry */
+	uint32_t hot; /* EVENT_SYSCALL from a site that traps often: context_patch() is worth it */
 	struct {
 		int signo;	/* the signal Linux raises for it */
 		int code;	/* its si_code */
@@ -76,7 +84,9 @@ struct platform_event {
 struct platform_options {
 	const char *name;	/* "systrap", "kvm", "fake"; NULL for the best that works here */
 	uint64_t memory_limit;	/* bytes for all guest memory, 0 none: backs the sentry's count */
+	uint32_t flags;		/* PLATFORM_* */
 };
+#define PLATFORM_NOPATCH 1u /* every syscall of a guest traps */
 
 /* ---- life ---- */
 
@@ -200,6 +210,15 @@ int context_fpstate_get(struct context *c, void *buf, size_t size);
 int context_fpstate_set(struct context *c, const void *buf, size_t size);
 void context_fpstate_reset(struct context *c);
 
+/*
+ * Lets the syscall site that ends at `after` (regs.rip of a `hot` EVENT_SYSCALL that the context
+ * has just stopped with) reach the kernel without a trap from now on, by rewriting guest text in
+ * [start, end). The caller vouches that the range is mapped private, readable and executable, not
+ * writable, and stays so during the call. 0, or a negative errno: the site is as it was. The
+ * guest's own registers, and what it sees by executing the text from any place, do not change.
+ */
+int context_patch(struct context *c, uint64_t after, uint64_t start, uint64_t end);
+
 /* CPU time this guest thread has used in its host thread, ns; the owner's own context only. */
 int context_cpu_time(struct context *c, uint64_t *ns);
 /* Applies an affinity mask or nice value to the host thread; best effort. [any] */
@@ -207,9 +226,13 @@ int context_set_affinity(struct context *c, const void *mask, size_t size);
 int context_set_nice(struct context *c, int nice);
 
 /* ---- for diagnosis: `caisson debug`, --log ---- */
+#define PLATFORM_REFUSALS 12
 struct platform_stats {
 	uint64_t switches, spins_won, sleeps, orders, notifications;
 	uint32_t stubs, pool_ready;
+	uint64_t fast_switches; /* those of patched sites */
+	uint64_t patched, refused[PLATFORM_REFUSALS]; /* syscall sites; refused by reason */
+	const char *refusal[PLATFORM_REFUSALS]; /* the reasons' names, NULL after the last */
 };
 void platform_stats(const struct platform *p, struct platform_stats *st);
 

@@ -37,6 +37,7 @@ struct platform_ops {
 	int (*fpstate_get)(struct context *c, void *buf, size_t size);
 	int (*fpstate_set)(struct context *c, const void *buf, size_t size);
 	void (*fpstate_reset)(struct context *c);
+	int (*ctx_patch)(struct context *c, uint64_t after, uint64_t start, uint64_t end); /* or NULL */
 	int (*ctx_cpu_time)(struct context *c, uint64_t *ns);
 	int (*set_affinity)(struct context *c, const void *mask, size_t size);
 	int (*set_nice)(struct context *c, int nice);

@@ -72,11 +72,30 @@ static void read_settings(struct kernel *k)
 	snprintf(k->release, sizeof(k->release), "%s", release ? release : RELEASE_DEFAULT);
 }
 
+/* "nopatch,...": ways to run with less, for tests and for finding faults. */
+static uint32_t platform_flags(struct kernel *k)
+{
+	const char *list = bootconf_get(k->conf, "platform_flags");
+	uint32_t flags = 0;
+
+	while (list && *list) {
+		size_t n = strcspn(list, ",");
+
+		if (n == 7 && !strncmp(list, "nopatch", n))
+			flags |= PLATFORM_NOPATCH;
+		else if (n)
+			log_warn("platform flag \"%.*s\" does not exist", (int)n, list);
+		list += n + (list[n] == ',');
+	}
+	return flags;
+}
+
 static void start_platform(struct kernel *k)
 {
 	struct platform_options opt = {
 		.name = bootconf_get(k->conf, "platform"),
 		.memory_limit = k->memory_limit,
+		.flags = platform_flags(k),
 	};
 	int err = memfile_start();
 

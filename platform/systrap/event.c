@@ -7,7 +7,7 @@
 #include <linux/audit.h>
 #include <string.h>
 
-#include "platform/systrap/systrap.h"
+#include "platform/systrap/patch.h"
 
 #define USER_CS 0x33
 #define USER_DS 0x2b
@@ -79,6 +79,9 @@ void frame_load_regs(struct systrap_context *c, struct user_regs_struct *regs)
 	/* wrfsbase faults on other addresses; ptrace refuses them. */
 	c->msg->fs_base = canonical(regs->fs_base) ? regs->fs_base : 0;
 	c->msg->gs_base = canonical(regs->gs_base) ? regs->gs_base : 0;
+	/* A guest that does not use GS lends it to the trampolines of its patched sites. */
+	if (!c->msg->gs_base && __atomic_load_n(&c->as->area, __ATOMIC_RELAXED))
+		c->msg->gs_base = slot_address(c->slot);
 }
 
 static void decode_syscall(struct user_regs_struct *regs, const struct frame_siginfo *si,
@@ -98,6 +101,92 @@ static void decode_syscall(struct user_regs_struct *regs, const struct frame_sig
 	if ((si->sys.call_addr & ~0xfffull) != VSYSCALL_PAGE)
 		regs->rip = si->sys.call_addr;
 	regs->orig_rax = regs->rax;
+}
+
+/* A stop in a patched call. The guest's memory is read once, as everywhere. */
+static void decode_fast(struct systrap_context *c, uint32_t signo, struct user_regs_struct *regs,
+			struct platform_event *ev)
+{
+	struct fast_regs r;
+
+	memcpy(&r, (const uint8_t *)c->msg + SLOT_FAST_REGS, sizeof(r));
+	__asm__ volatile("" ::: "memory");
+	memset(ev, 0, sizeof(*ev));
+	memset(regs, 0, sizeof(*regs));
+	regs->r8 = r.r8;
+	regs->r9 = r.r9;
+	regs->r10 = r.r10;
+	regs->r11 = r.eflags;
+	regs->r12 = r.r12;
+	regs->r13 = r.r13;
+	regs->r14 = r.r14;
+	regs->r15 = r.r15;
+	regs->rdi = r.rdi;
+	regs->rsi = r.rsi;
+	regs->rbp = r.rbp;
+	regs->rbx = r.rbx;
+	regs->rdx = r.rdx;
+	regs->rax = r.rax;
+	regs->rcx = r.rip;
+	regs->rsp = r.rsp;
+	regs->rip = r.rip;
+	regs->eflags = r.eflags;
+	regs->cs = USER_CS;
+	regs->ss = USER_DS;
+	regs->fs_base = __atomic_load_n(&c->msg->event_fs_base, __ATOMIC_RELAXED);
+	regs->orig_rax = (unsigned long)-1;
+	ev->kind = EVENT_INTERRUPTED;
+	if (signo == EVENT_FAST_SYSCALL) {
+		ev->kind = EVENT_SYSCALL;
+		ev->foreign_abi = (uint32_t)r.rax >> 30 == 1;
+		regs->orig_rax = r.rax;
+		stat_add(&c->plat->stats.fast_switches);
+	}
+	c->fast = 1;
+	c->fast_regs = *regs;
+}
+
+/* The syscall that ends at `after`, instead of the exception that stands for it. */
+static void become_syscall(struct user_regs_struct *regs, uint64_t after, struct platform_event *ev)
+{
+	memset(ev, 0, sizeof(*ev));
+	ev->kind = EVENT_SYSCALL;
+	ev->foreign_abi = (uint32_t)regs->rax >> 30 == 1;
+	regs->orig_rax = regs->rax;
+	regs->rip = regs->rcx = after;
+	regs->r11 = regs->eflags;
+}
+
+/*
+ * Takes patching out of what is reported. 1 when the guest should go on at once, from regs: it ran
+ * into a displaced instruction, which has moved.
+ */
+static int hide_patches(struct systrap_context *c, struct user_regs_struct *regs,
+			struct platform_event *ev)
+{
+	struct patch_place pl;
+	uint64_t to;
+
+	if (patch_place(c->as, regs->rip, &pl)) {
+		/* Past the displaced code only the look at GS base faults: it is not a slot. */
+		if (ev->kind == EVENT_SYSCALL || (ev->kind == EVENT_FAULT && pl.at_call))
+			become_syscall(regs, pl.after, ev);
+		else
+			regs->rip = pl.rip;
+		return 0;
+	}
+	if (ev->kind != EVENT_EXCEPTION || ev->fault.signo != SIGILL)
+		return 0;
+	switch (patch_undefined(c->as, regs->rip, &to)) {
+	case 1:
+		become_syscall(regs, to, ev);
+		return 0;
+	case 2:
+		regs->rip = to;
+		return 1;
+	default:
+		return 0;
+	}
 }
 
 /*
@@ -133,12 +222,11 @@ static int decode_vsyscall_fault(struct systrap_context *c, struct user_regs_str
 	return 1;
 }
 
-int frame_decode(struct systrap_context *c, struct user_regs_struct *regs,
-		 struct platform_event *ev)
+static int decode_frame(struct systrap_context *c, uint32_t signo, struct user_regs_struct *regs,
+			struct platform_event *ev)
 {
 	struct sysmsg *m = c->msg;
 	uint32_t frame = __atomic_load_n(&m->frame, __ATOMIC_RELAXED);
-	uint32_t signo = __atomic_load_n(&m->event_signo, __ATOMIC_RELAXED);
 	struct frame_ucontext uc;
 
 	if (frame_check(c, frame))
@@ -169,6 +257,8 @@ int frame_decode(struct systrap_context *c, struct user_regs_struct *regs,
 	regs->ds = regs->es = regs->fs = regs->gs = 0;
 	regs->fs_base = __atomic_load_n(&m->event_fs_base, __ATOMIC_RELAXED);
 	regs->gs_base = __atomic_load_n(&m->event_gs_base, __ATOMIC_RELAXED);
+	if (regs->gs_base == slot_address(c->slot))
+		regs->gs_base = 0;
 	regs->orig_rax = (unsigned long)-1;
 
 	memset(ev, 0, sizeof(*ev));
@@ -201,4 +291,22 @@ int frame_decode(struct systrap_context *c, struct user_regs_struct *regs,
 	if (signo == SIGSEGV && (regs->rip & ~0xfffull) == VSYSCALL_PAGE)
 		decode_vsyscall_fault(c, regs, ev);
 	return 0;
+}
+
+int frame_decode(struct systrap_context *c, struct user_regs_struct *regs,
+		 struct platform_event *ev)
+{
+	uint32_t signo = __atomic_load_n(&c->msg->event_signo, __ATOMIC_RELAXED);
+
+	if (signo == EVENT_FAST_SYSCALL || signo == EVENT_FAST_INTERRUPT) {
+		decode_fast(c, signo, regs, ev);
+		return 0;
+	}
+	int ret = decode_frame(c, signo, regs, ev);
+
+	if (!ret && __atomic_load_n(&c->as->area, __ATOMIC_RELAXED))
+		ret = hide_patches(c, regs, ev);
+	if (!ret && ev->kind == EVENT_SYSCALL && !ev->foreign_abi)
+		ev->hot = (uint32_t)patch_note_trap(c->as, regs->rip);
+	return ret;
 }

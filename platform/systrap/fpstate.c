@@ -74,6 +74,10 @@ int systrap_fpstate_get(struct context *base, void *buf, size_t size)
 
 	if (size < c->plat->base.xstate_size)
 		return -EINVAL;
+	int ret = frame_ensure(c);
+
+	if (ret)
+		return ret;
 	memcpy(buf, image(c), c->plat->base.xstate_size);
 	memset((uint8_t *)buf + SW_BYTES, 0, LEGACY_SIZE - SW_BYTES);
 	return 0;
@@ -84,6 +88,8 @@ void systrap_fpstate_reset(struct context *base)
 	struct systrap_context *c = to_context(base);
 	const struct systrap *p = c->plat;
 
+	if (frame_ensure(c))
+		return; /* the process is gone */
 	/* The four bytes after the image are the kernel's second magic number. */
 	memcpy(image(c), p->template + p->template_fpstate, p->base.xstate_size + 4);
 }

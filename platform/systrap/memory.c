@@ -74,6 +74,28 @@ static int mem_incore(struct systrap_context *c, const struct mem_op *op)
 	return 0;
 }
 
+/* Does it reach into the platform's own range? */
+static int splits(const struct mem_op *op)
+{
+	return op->addr < GUEST_RESERVED_END && op->addr + op->len > GUEST_RESERVED_START;
+}
+
+/* An munmap of everything but the platform's own. */
+static int unmap_around(struct systrap_context *c, const struct mem_op *op)
+{
+	uint64_t end = op->addr + op->len;
+	struct order_list l;
+
+	order_begin(&l, c);
+	if (op->addr < GUEST_RESERVED_START)
+		order_add(&l, 0, -1, SYS_munmap, op->addr, GUEST_RESERVED_START - op->addr, 0, 0, 0,
+			  0);
+	if (end > GUEST_RESERVED_END)
+		order_add(&l, 0, -1, SYS_munmap, GUEST_RESERVED_END, end - GUEST_RESERVED_END, 0, 0,
+			  0, 0);
+	return l.count ? order_run(&l) : 0;
+}
+
 int systrap_mem(struct context *base, const struct mem_op *ops, size_t count, size_t *done)
 {
 	struct systrap_context *c = to_context(base);
@@ -84,8 +106,15 @@ int systrap_mem(struct context *base, const struct mem_op *ops, size_t count, si
 		struct order_list l;
 		size_t i = *done;
 
+		if (ops[i].kind == MEM_UNMAP && splits(&ops[i])) {
+			ret = mem_op_check(&ops[i]);
+			if (!ret)
+				ret = unmap_around(c, &ops[i]);
+			*done += !ret;
+			continue;
+		}
 		order_begin(&l, c);
-		for (; i < count && l.count < SYSMSG_MAX_ORDERS && ops[i].kind != MEM_INCORE; i++) {
+		for (; i < count && !(ops[i].kind == MEM_UNMAP && splits(&ops[i])) && l.count < SYSMSG_MAX_ORDERS && ops[i].kind != MEM_INCORE; i++) {
 			ret = mem_op_check(&ops[i]);
 			if (ret)
 				break;

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "platform/base/log.h"
-#include "platform/systrap/systrap.h"
+#include "platform/systrap/patch.h"
 
 #define MAX_PARKED 16
 #define HELLO_TIMEOUT_NS 1000000000ull
@@ -54,6 +54,7 @@ void addrspace_ref_put(struct systrap_addrspace *as)
 	if (!ref_put(&as->ref))
 		return;
 	lock_destroy(&as->op_lock);
+	patch_release(as);
 	free(as->spare_slots);
 	free(as);
 }
@@ -398,11 +399,16 @@ static int spawn(struct systrap_context *parent, struct systrap_context *c)
 {
 	struct systrap *p = c->plat;
 	int thread = c->as == parent->as;
-	uint64_t addr = slot_address(c->slot);
-	uint64_t stack = addr + ((parent->frame - 1024) & ~63u);
+	uint64_t addr, stack;
 	uint32_t calls = 1;
 	struct order_list l;
 
+	if (frame_ensure(parent)) {
+		spawn_failed(parent, c);
+		return -ESRCH;
+	}
+	addr = slot_address(c->slot);
+	stack = addr + ((parent->frame - 1024) & ~63u);
 	slot_prepare(c, (uint8_t *)parent->msg + SLOT_STACK, parent->frame, parent->fpstate);
 	lock_acquire(&p->lock);
 	c->nonce = ++p->last_nonce;
@@ -465,6 +471,7 @@ int spawn_process(struct systrap_context *parent, struct systrap_context **child
 		goto out;
 	}
 	lock_acquire(&parent->as->op_lock);
+	patch_inherit(parent->as, as);
 	ret = spawn(parent, c);
 	lock_release(&parent->as->op_lock);
 	if (ret)
@@ -510,6 +517,8 @@ static struct systrap_context *unpark(struct systrap_context *parent)
 		return NULL;
 	c->interrupt = 0;
 	c->guest_cycles = c->service_cycles = c->event_at = 0;
+	if (frame_ensure(parent) || frame_ensure(c)) /* gone, as its first switch will tell */
+		return c;
 	memcpy((uint8_t *)c->msg + c->fpstate, (uint8_t *)parent->msg + parent->fpstate,
 	       p->base.xstate_size + 4);
 	return c;

@@ -72,5 +72,6 @@ void slot_prepare(struct systrap_context *c, const uint8_t *stack, uint32_t fram
 	c->frame = frame;
 	c->fpstate = fpstate;
 	c->msg->frame = frame;
+	c->msg->self = (uint64_t)SELF_MAGIC - base;
 	c->msg->turn = TURN_SENTRY;
 }

@@ -13,6 +13,7 @@
 #define NR_FUTEX 202
 #define FUTEX_WAIT 0
 #define FUTEX_WAKE 1
+#define SIGTRAP_ 5
 #define SIGBUS_ 7
 #define SIGSEGV_ 11
 
@@ -25,6 +26,9 @@ extern const char stub_cmpxchg_insn[], stub_cmpxchg_fault[];
 
 void stub_handler(int sig, struct frame_siginfo *si, struct frame_ucontext *uc);
 uint64_t stub_child(struct sysmsg *m);
+void stub_fast_serve(struct sysmsg *m);
+/* The patched call's entry and exit in stub_entry.S; the trap that makes a signal frame of it. */
+extern const char stub_fast[], stub_fast_leave[], stub_fast_end[], stub_frame_trap[];
 
 static inline uint64_t read_fs_base(void)
 {
@@ -104,7 +108,7 @@ static void wait_turn(struct sysmsg *m)
 	__atomic_store_n(&m->stub_sleeps, 0, __ATOMIC_RELAXED);
 }
 
-/* Serves the sentry until it says that the guest may go on. */
+/* Serves the sentry until it says that the guest may go on, from the signal frame. */
 static void serve(struct sysmsg *m)
 {
 	for (;;) {
@@ -114,11 +118,45 @@ static void serve(struct sysmsg *m)
 			give_turn(m);
 			continue;
 		}
+		if (m->command == COMMAND_FRAME) { /* there is one already */
+			give_turn(m);
+			continue;
+		}
 		__asm__ volatile("wrfsbase %0" ::"r"(m->fs_base));
 		__asm__ volatile("wrgsbase %0" ::"r"(m->gs_base));
 		m->resumed_at = cycles();
 		return;
 	}
+}
+
+/*
+ * The interrupt signal found the thread in a trampoline or in the stub, that is in a patched call:
+ * nowhere else does this code run with the signal unmasked. Before the sentry has said resume, the
+ * call's own event is on its way, or the sentry is at work on it: the interrupt is noted for
+ * stub_fast_serve(). After that, the frame is made that of a thread just after the call. 1: so it
+ * was.
+ */
+static int interrupt_in_call(struct sysmsg *m, struct frame_mcontext *mc)
+{
+	const struct fast_regs *r = (struct fast_regs *)((uint64_t)m + SLOT_FAST_REGS);
+	uint64_t *to = &mc->r8;
+
+	if (!(mc->rip >= (uint64_t)stub_fast_leave && mc->rip < (uint64_t)stub_fast_end) &&
+	    (mc->rip >= TRAMPOLINE_ADDR || __atomic_load_n(&m->fast_stage, __ATOMIC_RELAXED) != FAST_LEAVING ||
+	     (mc->rip >= (uint64_t)stub_fast && mc->rip < (uint64_t)stub_fast_leave))) {
+		__atomic_store_n(&m->fast_pending, 1, __ATOMIC_RELAXED);
+		return 0;
+	}
+	for (uint32_t i = 0; i < sizeof(*r) / 8; i++)
+		to[i] = ((const uint64_t *)r)[i];
+	mc->rcx = r->rip;
+	mc->r11 = r->eflags;
+	return 1;
+}
+
+static int in_call(uint64_t rip)
+{
+	return rip - STUB_TEXT_ADDR < STUB_TEXT_SIZE || rip - TRAMPOLINE_ADDR < TRAMPOLINES_SIZE;
 }
 
 /* Every signal of a guest thread comes here, on the signal stack, with all but SEGV/BUS masked. */
@@ -130,6 +168,15 @@ void stub_handler(int sig, struct frame_siginfo *si, struct frame_ucontext *uc)
 		uc->mc.rip = (uint64_t)stub_cmpxchg_fault;
 		return;
 	}
+	if (sig == STUB_INTERRUPT_SIGNAL && in_call(uc->mc.rip) && !interrupt_in_call(m, &uc->mc))
+		return;
+	if (sig == SIGTRAP_ && uc->mc.rip == (uint64_t)stub_frame_trap) {
+		/* COMMAND_FRAME: the event is known already. */
+		m->frame = (uint32_t)((uint64_t)uc - (uint64_t)m);
+		give_turn(m);
+		serve(m);
+		return;
+	}
 	m->stopped_at = cycles();
 	m->event_signo = (uint32_t)sig;
 	m->frame = (uint32_t)((uint64_t)uc - (uint64_t)m);
@@ -137,6 +184,40 @@ void stub_handler(int sig, struct frame_siginfo *si, struct frame_ucontext *uc)
 	m->event_gs_base = read_gs_base();
 	give_turn(m);
 	serve(m);
+}
+
+/*
+ * A patched call, on the slot's own small stack, with no signal masked and the guest's extended
+ * state in the registers. Returns to let the guest go on after the site.
+ */
+void stub_fast_serve(struct sysmsg *m)
+{
+	m->event_signo = EVENT_FAST_SYSCALL;
+	m->event_fs_base = read_fs_base();
+	for (;;) {
+		m->stopped_at = cycles();
+		give_turn(m);
+		for (;;) {
+			wait_turn(m);
+			if (m->command == COMMAND_RESUME)
+				break;
+			if (m->command == COMMAND_ORDERS) {
+				run_orders(m);
+				give_turn(m);
+				continue;
+			}
+			/* The kernel makes the frame. No return: the frame's sigreturn is the way on. */
+			__asm__ volatile("int3\n\t.globl stub_frame_trap\nstub_frame_trap:" ::: "memory");
+			__builtin_trap();
+		}
+		m->resumed_at = cycles();
+		__atomic_store_n(&m->fast_stage, FAST_LEAVING, __ATOMIC_SEQ_CST);
+		if (!__atomic_load_n(&m->fast_pending, __ATOMIC_SEQ_CST))
+			return;
+		__atomic_store_n(&m->fast_stage, FAST_ENTERING, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&m->fast_pending, 0, __ATOMIC_SEQ_CST);
+		m->event_signo = EVENT_FAST_INTERRUPT;
+	}
 }
 
 /*

@@ -15,7 +15,9 @@ stub_start:
 	.long	stub_zygote - stub_start
 	.long	stub_clone_ip - stub_start
 	.long	stub_hello_ip - stub_start
+	.long	stub_fast - stub_start
 	.long	stub_end - stub_start
+	.long	0
 
 	.text
 	.globl stub_restorer
@@ -94,6 +96,54 @@ stub_cmpxchg_insn:
 stub_cmpxchg_fault:
 	movq	$-14, %rax
 	ret
+
+	/*
+	 * A trampoline jumps here: r11 is the slot, rcx the address after the site, all else the
+	 * guest's. An interrupt up to stub_fast_served means that the call is still to come, one
+	 * from stub_fast_leave on that it is done (stub.c).
+	 */
+	.globl stub_fast, stub_fast_served, stub_fast_leave, stub_fast_end
+stub_fast:
+	movq	%rsp, SLOT_FAST_REGS + FR_RSP(%r11)
+	leaq	SLOT_FAST_REGS(%r11), %rsp
+	pushfq
+	popq	SLOT_FAST_REGS + FR_EFLAGS(%r11)
+	movl	$0, MSG_FAST_STAGE(%r11)
+	movq	%rcx, SLOT_FAST_REGS + FR_RIP(%r11)
+	movq	%rax, SLOT_FAST_REGS + FR_RAX(%r11)
+	movq	%r8, SLOT_FAST_REGS + FR_R8(%r11)
+	movq	%r9, SLOT_FAST_REGS + FR_R9(%r11)
+	movq	%r10, SLOT_FAST_REGS + FR_R10(%r11)
+	movq	%r12, SLOT_FAST_REGS + FR_R12(%r11)
+	movq	%r13, SLOT_FAST_REGS + FR_R13(%r11)
+	movq	%r14, SLOT_FAST_REGS + FR_R14(%r11)
+	movq	%r15, SLOT_FAST_REGS + FR_R15(%r11)
+	movq	%rdi, SLOT_FAST_REGS + FR_RDI(%r11)
+	movq	%rsi, SLOT_FAST_REGS + FR_RSI(%r11)
+	movq	%rbp, SLOT_FAST_REGS + FR_RBP(%r11)
+	movq	%rbx, SLOT_FAST_REGS + FR_RBX(%r11)
+	movq	%rdx, SLOT_FAST_REGS + FR_RDX(%r11)
+	cld
+	movq	%r11, %rdi
+	movq	%r11, %rbx		/* the call keeps it */
+	call	stub_fast_serve
+stub_fast_leave:
+	leaq	SLOT_FAST_REGS(%rbx), %r11
+	pushq	FR_EFLAGS(%r11)
+	popfq
+	movq	FR_RAX(%r11), %rax
+	movq	FR_R8(%r11), %r8
+	movq	FR_R9(%r11), %r9
+	movq	FR_R10(%r11), %r10
+	movq	FR_RDI(%r11), %rdi
+	movq	FR_RSI(%r11), %rsi
+	movq	FR_RBX(%r11), %rbx
+	movq	FR_RDX(%r11), %rdx
+	movq	FR_RIP(%r11), %rcx
+	movq	FR_RSP(%r11), %rsp
+	movq	FR_EFLAGS(%r11), %r11
+	jmpq	*%rcx
+stub_fast_end:
 
 	/* The zygote, once its filter is on: drops its fds and all memory, stops in the handler. */
 	.globl stub_zygote

@@ -24,11 +24,12 @@
 #include <unistd.h>
 
 #include "platform/base/log.h"
-#include "platform/systrap/systrap.h"
+#include "platform/systrap/patch.h"
 
 #define SPIN_US 20     /* longest spin */
 #define QUICK_US 12    /* averages below this count as quick (a futex wake is 4 to 12 us) */
 #define MAX_PENALTY 7
+#define EFLAGS_TF 0x100
 #define AVERAGE_SHIFT 3
 
 /*
@@ -211,6 +212,64 @@ static void bad_rip_event(const struct user_regs_struct *regs, struct platform_e
 	ev->fault.trapno = 13; /* #GP, as iret has it */
 }
 
+int frame_ensure(struct systrap_context *c)
+{
+	if (!c->fast)
+		return 0;
+	if (addrspace_dead(c->as))
+		return -ESRCH;
+	handoff_give(c, COMMAND_FRAME);
+	int ret = wait_turn(c, 0, 1);
+
+	if (!ret && frame_check(c, __atomic_load_n(&c->msg->frame, __ATOMIC_RELAXED))) {
+		log_once("systrap: a guest damaged its stub's slot; killed");
+		addrspace_kill(&c->as->base);
+		ret = -ESRCH;
+	}
+	if (!ret)
+		c->fast = 0;
+	return ret;
+}
+
+/* Puts the registers where the stub takes them from. 0 or -ESRCH. */
+static int load_regs(struct systrap_context *c, struct user_regs_struct *regs)
+{
+	if (c->fast) {
+		struct fast_regs *r = (struct fast_regs *)((uint8_t *)c->msg + SLOT_FAST_REGS);
+		struct user_regs_struct *was = &c->fast_regs;
+
+		/* The short way back takes a result along and nothing else. */
+		was->rax = regs->rax;
+		was->orig_rax = regs->orig_rax;
+		if (!memcmp(was, regs, sizeof(*was))) {
+			r->rax = regs->rax;
+			return 0;
+		}
+		int ret = frame_ensure(c);
+
+		if (ret)
+			return ret;
+	}
+	/* A single step over a patched site must not end before it has begun. */
+	if ((regs->eflags & EFLAGS_TF) && __atomic_load_n(&c->as->area, __ATOMIC_RELAXED))
+		regs->rip = patch_step(c->as, regs->rip);
+	frame_load_regs(c, regs);
+	return 0;
+}
+
+/* Text may be written right now, and can not be executed meanwhile: see patch.c. 1: try again. */
+static int fetch_met_patch(struct systrap_context *c, const struct platform_event *ev)
+{
+	struct systrap_addrspace *as = c->as;
+	uint32_t now = __atomic_load_n(&as->patch_generation, __ATOMIC_SEQ_CST);
+
+	if (ev->kind != EVENT_FAULT || ev->fault.access != FAULT_EXEC || now == c->generation_seen)
+		return 0;
+	lock_acquire(&as->op_lock);
+	lock_release(&as->op_lock);
+	return 1;
+}
+
 void systrap_ctx_switch(struct context *base, struct user_regs_struct *regs,
 			struct platform_event *ev)
 {
@@ -225,30 +284,39 @@ void systrap_ctx_switch(struct context *base, struct user_regs_struct *regs,
 			bad_rip_event(regs, ev);
 			return;
 		}
-		frame_load_regs(c, regs);
+		int ret = load_regs(c, regs);
+
+		if (ret)
+			goto gone;
+		c->generation_seen =
+			__atomic_load_n(&c->as->patch_generation, __ATOMIC_SEQ_CST) & ~1u;
 		/* From here on context_interrupt() sends the signal; look once more before. */
 		__atomic_store_n(&c->in_guest, 1, __ATOMIC_SEQ_CST);
 		if (take_interrupt(c, ev)) {
 			__atomic_store_n(&c->in_guest, 0, __ATOMIC_SEQ_CST);
 			return;
 		}
-		int ret = addrspace_dead(c->as) ? -ESRCH : handoff_guest(c);
-
+		ret = addrspace_dead(c->as) ? -ESRCH : handoff_guest(c);
 		__atomic_store_n(&c->in_guest, 0, __ATOMIC_SEQ_CST);
-		if (!ret && frame_decode(c, regs, ev)) {
+		c->fast = 0;
+		int more = ret ? 0 : frame_decode(c, regs, ev);
+
+		if (more < 0) {
 			log_once("systrap: a guest damaged its stub's slot; killed");
 			addrspace_kill(&c->as->base);
 			ret = -ESRCH;
 		}
-		if (ret) {
-			memset(ev, 0, sizeof(*ev));
-			ev->kind = EVENT_EXITED;
-			return;
-		}
+		if (ret)
+			goto gone;
+		if (more || fetch_met_patch(c, ev))
+			continue;
 		/* A signal sent for an interrupt that has been taken back since is not news. */
 		if (ev->kind != EVENT_INTERRUPTED || take_interrupt(c, ev))
 			return;
 	}
+gone:
+	memset(ev, 0, sizeof(*ev));
+	ev->kind = EVENT_EXITED;
 }
 
 /* #hostcalls: tgkill futex */

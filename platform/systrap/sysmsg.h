@@ -16,12 +16,54 @@
 #define STUB_SLOT_ADDR 0x7fffc0010000
 #define STUB_RANGE_END 0x7ffffffff000
 #define SLOT_SIZE 0x10000
-#define SLOT_COUNT 16382 /* (STUB_RANGE_END - STUB_SLOT_ADDR) / SLOT_SIZE */
+#define SLOT_COUNT 16320
 
-/* Within a slot: the message page, room for bounced arguments, the signal stack up to the end. */
+/*
+ * Behind the slots: the trampolines of patched syscall sites, r-x for the guest. The table through
+ * which patched text jumps is in low memory, see GUEST_RESERVED_START and patch.c.
+ */
+#define TRAMPOLINE_ADDR 0x7fffffe00000
+#define TRAMPOLINE_SIZE 128
+#define TRAMPOLINE_COUNT 2048
+#define TRAMPOLINES_SIZE 0x40000 /* TRAMPOLINE_COUNT * TRAMPOLINE_SIZE */
+#define PATCH_TABLE_SIZE 0x10000
+
+/*
+ * Within a slot: the message page, room for bounced arguments, the stack and registers of a
+ * patched call, the signal stack up to the end.
+ */
 #define SLOT_BOUNCE 0x1000
-#define SLOT_BOUNCE_SIZE 0x7000
+#define SLOT_BOUNCE_SIZE 0x6000
+#define SLOT_FAST_REGS 0x7f00 /* struct fast_regs; the stack of a patched call grows down from it */
 #define SLOT_STACK 0x8000
+
+/*
+ * msg->self holds SELF_MAGIC - address of the slot, so that a trampoline can tell whether GS base
+ * is a slot without touching the flags: gs base + self - SELF_MAGIC is zero.
+ */
+#define SELF_MAGIC 0x53a17b05
+#define MSG_SELF 0x140
+#define MSG_FAST_STAGE 0x148
+
+/* Offsets in struct fast_regs. */
+#define FR_R8 0
+#define FR_R9 8
+#define FR_R10 16
+#define FR_R11 24
+#define FR_R12 32
+#define FR_R13 40
+#define FR_R14 48
+#define FR_R15 56
+#define FR_RDI 64
+#define FR_RSI 72
+#define FR_RBP 80
+#define FR_RBX 88
+#define FR_RDX 96
+#define FR_RAX 104
+#define FR_RCX 112
+#define FR_RSP 120
+#define FR_RIP 128
+#define FR_EFLAGS 136
 
 /* The host signal of context_interrupt(). */
 #define STUB_INTERRUPT_SIGNAL 63
@@ -43,8 +85,18 @@ struct stub_header {
 	uint32_t zygote;     /* where the zygote's C code jumps to */
 	uint32_t clone_ip;   /* instruction pointer the kernel reports for the clone */
 	uint32_t hello_ip;   /* the same for a new thread's first notification */
+	uint32_t fast; /* where trampolines jump to */
 	uint32_t size;
+	uint32_t pad;
 };
+
+/* event_signo of stops without a signal frame: the registers are in struct fast_regs. */
+#define EVENT_FAST_SYSCALL 0x100
+#define EVENT_FAST_INTERRUPT 0x101
+
+/* fast_stage */
+#define FAST_ENTERING 0
+#define FAST_LEAVING 1 /* the sentry has said resume: a signal now means just after the call */
 
 enum sysmsg_turn {
 	TURN_SENTRY = 0, /* the stub has stopped; the sentry may write the page */
@@ -55,6 +107,7 @@ enum sysmsg_turn {
 enum sysmsg_command {
 	COMMAND_RESUME = 1, /* return from the signal frame into the guest */
 	COMMAND_ORDERS = 2, /* carry out orders[0..order_count) */
+	COMMAND_FRAME = 3,  /* in a patched call: stop again, with a signal frame */
 };
 
 /* Orders that are not host syscalls. */
@@ -94,9 +147,18 @@ struct sysmsg {
 	uint64_t resumed_at, stopped_at; /* processor cycles when the guest last ran; policy only */
 	uint64_t pad4[2];
 
-	uint64_t pad5[16];
+	/* Patched calls. */
+	uint64_t self;	       /* see SELF_MAGIC; sentry -> stub */
+	uint32_t fast_stage;   /* the stub's own */
+	uint32_t fast_pending; /* the stub's own: an interrupt came that has not been reported */
+	uint64_t pad5[14];
 	struct sysmsg_order orders[SYSMSG_MAX_ORDERS];
-	/* The rest of the page is kept for the registers of patched call sites. */
+};
+
+/* The guest's registers in a patched call, at SLOT_FAST_REGS. The first 18 of frame_mcontext. */
+struct fast_regs {
+	uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
+	uint64_t rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
 };
 
 /* What the kernel writes to the signal stack; <ucontext.h> says the same with another siginfo. */
@@ -134,6 +196,13 @@ struct frame_ucontext {
 };
 
 _Static_assert(sizeof(struct sysmsg) <= SLOT_BOUNCE, "the message fits its page");
+_Static_assert(__builtin_offsetof(struct sysmsg, self) == MSG_SELF, "for the assembler");
+_Static_assert(__builtin_offsetof(struct sysmsg, fast_stage) == MSG_FAST_STAGE, "the same");
+_Static_assert(sizeof(struct fast_regs) == FR_EFLAGS + 8, "the same");
+_Static_assert(__builtin_offsetof(struct fast_regs, rip) == FR_RIP, "the same");
+_Static_assert(SLOT_FAST_REGS + sizeof(struct fast_regs) <= SLOT_STACK, "below the signal stack");
+_Static_assert(STUB_SLOT_ADDR + (uint64_t)SLOT_COUNT * SLOT_SIZE <= TRAMPOLINE_ADDR, "apart");
+_Static_assert(TRAMPOLINE_ADDR + TRAMPOLINES_SIZE <= STUB_RANGE_END, "within");
 _Static_assert(sizeof(struct frame_mcontext) == 256, "kernel's sigcontext_64");
 _Static_assert(__builtin_offsetof(struct frame_ucontext, info) == 304, "kernel's rt_sigframe");
 _Static_assert(sizeof(struct frame_siginfo) == 128, "kernel's siginfo");

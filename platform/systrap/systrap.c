@@ -12,7 +12,7 @@
 
 #include "platform/base/log.h"
 #include "platform/base/thread.h"
-#include "platform/systrap/systrap.h"
+#include "platform/systrap/patch.h"
 
 static uint64_t now_ns(void)
 {
@@ -55,6 +55,7 @@ static void release(struct systrap *p)
 		close(p->slots_fd);
 	if (p->listener >= 0)
 		close(p->listener);
+	patch_stop(p);
 	pthread_cond_destroy(&p->pool_changed);
 	lock_destroy(&p->spawn_lock);
 	lock_destroy(&p->lock);
@@ -118,19 +119,23 @@ static int systrap_start(const struct platform_options *opt, struct platform **o
 	uint64_t t0 = now_ns(), c0 = cycles();
 
 	p->base.ops = &systrap_ops;
-	p->slots_fd = p->listener = -1;
+	p->slots_fd = p->listener = p->patch_fd = -1;
+	p->flags = opt ? opt->flags : 0;
 	p->stub = (const struct stub_header *)systrap_stub_image;
 	ASSERT(p->stub->magic == STUB_MAGIC && p->stub->size <= STUB_TEXT_SIZE);
 	p->cpus = count_cpus();
 	list_init(&p->addrspaces);
 	lock_init(&p->lock, RANK_LEAF);
 	lock_init(&p->spawn_lock, RANK_PLATFORM_OP);
+	lock_init(&p->scan_lock, RANK_PLATFORM);
 	pthread_cond_init(&p->pool_changed, NULL);
 	signal(SIGCHLD, SIG_DFL); /* SIG_IGN would reap stubs behind our back */
 	p->template = malloc(SLOT_SIZE - SLOT_STACK);
 
 	int ret = p->template ? map_slots(p) : -ENOMEM;
 
+	if (!ret)
+		ret = patch_start(p);
 	if (!ret)
 		ret = prepare_zygote(p);
 	if (!ret)
@@ -201,6 +206,7 @@ static void systrap_stats(const struct platform *base, struct platform_stats *st
 	st->sleeps = __atomic_load_n(&p->stats.sleeps, __ATOMIC_RELAXED);
 	st->orders = __atomic_load_n(&p->stats.orders, __ATOMIC_RELAXED);
 	st->notifications = __atomic_load_n(&p->stats.notifications, __ATOMIC_RELAXED);
+	patch_stats(p, st);
 	lock_acquire(&p->spawn_lock);
 	st->pool_ready = p->pool_count;
 	lock_release(&p->spawn_lock);
@@ -258,6 +264,7 @@ const struct platform_ops systrap_ops = {
 	.fpstate_get = systrap_fpstate_get,
 	.fpstate_set = systrap_fpstate_set,
 	.fpstate_reset = systrap_fpstate_reset,
+	.ctx_patch = systrap_ctx_patch,
 	.ctx_cpu_time = systrap_ctx_cpu_time,
 	.set_affinity = systrap_set_affinity,
 	.set_nice = systrap_set_nice,

@@ -53,6 +53,8 @@ struct spin_luck {
 	uint8_t penalty; /* what the next spin in vain costs */
 };
 
+struct patch_area;
+
 struct systrap_context {
 	struct context base;
 	struct ref ref;
@@ -67,6 +69,11 @@ struct systrap_context {
 	enum slot_fate slot_fate;	    /* [L] what becomes of the slot in the end */
 	uint64_t nonce;			    /* [L] names this spawn in the stub's hello */
 	uint32_t hello;			    /* [a] futex: 1 when the stub thread has said hello */
+
+	/* [o] Stopped in a patched call: the registers the event was reported with. */
+	uint32_t fast;
+	struct user_regs_struct fast_regs;
+	uint32_t generation_seen; /* [o] as->patch_generation when the guest was let go on */
 
 	uint32_t frame;	  /* [o] checked offset of the ucontext in the slot */
 	uint32_t fpstate; /* [o] checked offset of the XSAVE image */
@@ -100,6 +107,9 @@ struct systrap_addrspace {
 	struct list_head node;		   /* [L] systrap->addrspaces */
 	uint32_t *spare_slots;		   /* [L] mapped in the process, owned by nobody */
 	uint32_t spare_count, spare_size;  /* [L] */
+	struct patch_area *area;	   /* [p] to set, [a] to read: patched sites, or NULL */
+	uint64_t *hot;			   /* [a] counts of traps, see patch.c */
+	uint32_t patch_generation;	   /* [a] odd while text is being written */
 	uint32_t ended;			   /* [L] its slots are free for others */
 };
 
@@ -114,6 +124,11 @@ struct systrap {
 	int listener;
 	uint64_t cycles_per_us;
 	uint32_t cpus;
+	uint32_t flags;	       /* PLATFORM_* */
+	int patch_fd;	       /* the memory of patch areas: see patch.c */
+	uint8_t *patch_memory; /* the sentry's view; NULL: no patching */
+	struct lock scan_lock; /* capstone */
+	uint64_t area_used[16]; /* [L] a bit for each area */
 	uint8_t *template; /* a slot's stack part with the architecture's initial state */
 	uint32_t template_fpstate;
 
@@ -235,9 +250,14 @@ void futex_wake(uint32_t *word, int count);
 
 /* event.c: between the signal frame and the contract's registers and events */
 void frame_load_regs(struct systrap_context *c, struct user_regs_struct *regs);
-/* 0, or -EINVAL when the frame lies where none can: the guest has damaged its slot. */
+/*
+ * 0, or -EINVAL when the frame lies where none can: the guest has damaged its slot. 1: no event,
+ * the guest is to go on from regs.
+ */
 int frame_decode(struct systrap_context *c, struct user_regs_struct *regs,
 		 struct platform_event *ev);
+/* Makes sure that the stopped thread has a signal frame: its extended state lies there. -ESRCH. */
+int frame_ensure(struct systrap_context *c);
 int frame_check(struct systrap_context *c, uint32_t frame);
 
 /* memory.c */

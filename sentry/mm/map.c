@@ -477,6 +477,8 @@ static int check_args(struct map_request *rq)
 			return -ENOMEM;
 		if (rq->addr < GUEST_MIN_ADDR)
 			return -EPERM;
+		if (rq->addr < GUEST_RESERVED_END && rq->addr + rq->len > GUEST_RESERVED_START)
+			return -ENOMEM;
 	}
 	/* No huge page pool is configured. */
 	if (rq->flags & MAP_HUGETLB)

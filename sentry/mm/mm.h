@@ -106,6 +106,8 @@ int mm_protect(struct task *t, uint64_t addr, uint64_t len, int prot, int pkey);
 int mm_fault(struct task *t, struct platform_event *ev);
 /* Grows a GROWSDOWN vma so that addr is in it, for kernel-side access too. 0 or -EFAULT/-ENOMEM. */
 int mm_grow_stack(struct task *t, uint64_t addr);
+/* A hot syscall site of the guest's, which ends at `after`: see context_patch(). */
+void mm_patch_site(struct task *t, uint64_t after);
 /* The vma that contains addr, or NULL. mm->lock held. */
 struct vma *vma_find(struct mm *mm, uint64_t addr);
 /* ---- the rest of memory management, for sys_mm.c and the calls that share its rules ---- */

@@ -262,12 +262,14 @@ int vma_range_free(const struct mm *mm, uint64_t start, uint64_t end, int gaps)
 {
 	size_t i = vma_index(mm, start);
 
+	if (start < GUEST_RESERVED_END && end > GUEST_RESERVED_START)
+		return 0;
 	if (i == mm->vma_count)
 		return 1;
 	return (gaps ? vma_start_gap(mm->vmas[i]) : mm->vmas[i]->start) >= end;
 }
 
-uint64_t vma_gap_topdown(const struct mm *mm, uint64_t len, uint64_t low, uint64_t high)
+static uint64_t gap_topdown(const struct mm *mm, uint64_t len, uint64_t low, uint64_t high)
 {
 	size_t i = vma_index(mm, high);
 	uint64_t top = high;
@@ -290,7 +292,21 @@ uint64_t vma_gap_topdown(const struct mm *mm, uint64_t len, uint64_t low, uint64
 	}
 }
 
-uint64_t vma_gap_bottomup(const struct mm *mm, uint64_t len, uint64_t low, uint64_t high)
+/* The platform's own range within guest memory is no gap. */
+uint64_t vma_gap_topdown(const struct mm *mm, uint64_t len, uint64_t low, uint64_t high)
+{
+	if (low < GUEST_RESERVED_END && high > GUEST_RESERVED_START) {
+		uint64_t at = high > GUEST_RESERVED_END ?
+				      gap_topdown(mm, len, GUEST_RESERVED_END, high) : 0;
+
+		if (at || low >= GUEST_RESERVED_START)
+			return at;
+		high = GUEST_RESERVED_START;
+	}
+	return gap_topdown(mm, len, low, high);
+}
+
+static uint64_t gap_bottomup(const struct mm *mm, uint64_t len, uint64_t low, uint64_t high)
 {
 	size_t i = vma_index(mm, low);
 	uint64_t at = low;
@@ -312,6 +328,19 @@ uint64_t vma_gap_bottomup(const struct mm *mm, uint64_t len, uint64_t low, uint6
 		if (at >= high)
 			return 0;
 	}
+}
+
+uint64_t vma_gap_bottomup(const struct mm *mm, uint64_t len, uint64_t low, uint64_t high)
+{
+	if (low < GUEST_RESERVED_END && high > GUEST_RESERVED_START) {
+		uint64_t at = low < GUEST_RESERVED_START ?
+				      gap_bottomup(mm, len, low, GUEST_RESERVED_START) : 0;
+
+		if (at || high <= GUEST_RESERVED_END)
+			return at;
+		low = GUEST_RESERVED_END;
+	}
+	return gap_bottomup(mm, len, low, high);
 }
 
 int mm_range_mapped(struct mm *mm, uint64_t addr, uint64_t len)

@@ -65,6 +65,8 @@ static void serve(struct task *t, struct platform_event *ev)
 {
 	switch (ev->kind) {
 	case EVENT_SYSCALL:
+		if (ev->hot && !__atomic_load_n(&t->ptrace, __ATOMIC_RELAXED))
+			mm_patch_site(t, t->regs.rip);
 		syscall_dispatch(t, (int)ev->foreign_abi);
 		break;
 	case EVENT_FAULT:
