@@ -147,6 +147,7 @@ static void kill_one(struct kernel *k, uint64_t used)
 		if (victim->leader)
 			__builtin_memcpy(comm, victim->leader->comm, sizeof(comm));
 		comm[15] = 0;
+		victim->group_flags |= TG_OOM;
 		(void)signal_send_group_locked(victim, &si);
 	}
 	lock_release(&k->tasks_lock);

@@ -219,6 +219,7 @@ static void place_brk(struct mm *mm, const struct exec_image *x, const struct el
 	mm->brk_start = mm->brk = at;
 }
 
+static __thread uint64_t T[12];
 static int build_image(struct task *t, struct exec_image *x, const struct exec_args *a)
 {
 	int randomize = !(t->personality & ADDR_NO_RANDOMIZE), err;
@@ -227,7 +228,9 @@ static int build_image(struct task *t, struct exec_image *x, const struct exec_a
 	struct addrspace *as;
 	struct stack_args sa = { 0 };
 
+	T[2]=mono_now_ns();
 	err = addrspace_new(t->k->platform, &as, &x->ctx);
+	T[3]=mono_now_ns();
 	if (err)
 		return err;
 	x->mm = mm_new(t->k, as);
@@ -250,8 +253,10 @@ static int build_image(struct task *t, struct exec_image *x, const struct exec_a
 		x->entry = interp_img.entry;
 		sa.interp_base = interp_img.bias;
 	}
+	T[4]=mono_now_ns();
 	if (!err)
 		err = vdso_map(x->mm, x->ctx);
+	T[5]=mono_now_ns();
 	if (err)
 		return err;
 	place_brk(x->mm, x, &img, randomize);
@@ -267,6 +272,7 @@ static int build_image(struct task *t, struct exec_image *x, const struct exec_a
 	sa.stack_top = x->mm->stack_top;
 	sa.align_random = randomize ? random_u64() % STACK_RANDOM_SIZE : 0;
 	err = map_stack(x, &sa);
+	T[6]=mono_now_ns();
 	x->mm->start_code = img.start_code;
 	x->mm->end_code = img.end_code;
 	x->mm->start_data = img.start_data;
@@ -457,12 +463,14 @@ int task_exec(struct task *t, struct exec_args *a)
 	struct exec_image x = { .file = a->file };
 	int err;
 
-	a->file = NULL;
+	a->file = NULL;T[0]=mono_now_ns();
 	err = prepare(t, &x, a);
 	if (!err)
 		err = kill_other_threads(t);
 	if (!err) {
+		T[7]=mono_now_ns();
 		change_over(t, &x, a);
+		T[8]=mono_now_ns();
 		/* No way back: a process that can not have its own descriptors ends. */
 		if (fdtable_exec(t)) {
 			lock_acquire(&t->k->tasks_lock);
@@ -471,5 +479,7 @@ int task_exec(struct task *t, struct exec_args *a)
 		}
 	}
 	image_free(&x);
+	T[9]=mono_now_ns();
+	log_warn("exec: prep %lu new %lu elf %lu vdso %lu stack %lu kill %lu change %lu rest %lu total %lu us",(T[2]-T[0])/1000,(T[3]-T[2])/1000,(T[4]-T[3])/1000,(T[5]-T[4])/1000,(T[6]-T[5])/1000,(T[7]-T[6])/1000,(T[8]-T[7])/1000,(T[9]-T[8])/1000,(T[9]-T[0])/1000);
 	return err;
 }

@@ -220,7 +220,11 @@ static void group_exit(struct task *t, int status)
 	struct kernel *k = t->k;
 
 	if (tg == k->init)
-		kernel_exit(k, WIFSIGNALED(status) ? "signaled" : status ? "nonzero" : "ok", status);
+		kernel_exit(k, tg->group_flags & TG_OOM	    ? "oom"
+			       : WIFSIGNALED(status) ? "signaled"
+			       : status		     ? "nonzero"
+						     : "ok",
+			    status);
 	if (timers_group_exit)
 		timers_group_exit(tg, 0);
 	if (sysv_group_exit)

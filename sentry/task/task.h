@@ -170,6 +170,7 @@ struct thread_group {
 #define TG_CONT_REPORT 16u
 #define TG_REAPED 32u
 #define TG_EXECING 64u	  /* exec_task kills the others */
+#define TG_OOM 512u	  /* the memory limit's killer chose it */
 #define TG_INIT 128u	  /* init of its pid namespace: default-action signals are ignored */
 #define TG_INIT_MORTAL 256u /* … unless this is set: by a fault of its own, or at boot (init_signals=plain) */
 
