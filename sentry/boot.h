@@ -55,6 +55,9 @@ void boot_paths(struct kernel *k, const struct vfs_ctx *ctx);
 /* sysctl= lines, written as the first task t would with every right. */
 void boot_sysctls(struct kernel *k, struct task *t);
 
+/* crash.c: a fault of the sentry's own leaves a line in the log. */
+void crash_setup(int log_fd);
+
 /* filter.c: the sentry's own seccomp filter. 0 or negative errno. */
 int sentry_lockdown(void);
 

@@ -84,6 +84,7 @@ static const struct host_filter_rule g_rules[] = {
 	/* time, random numbers, usage */
 	ANY("clock_gettime"),
 	ANY("clock_nanosleep"),
+	ANY("restart_syscall"), /* timed waits, after SIGSTOP and SIGCONT or a freezer */
 	ANY("getrandom"),
 	ANY("getrusage"),
 };

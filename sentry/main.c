@@ -75,6 +75,7 @@ int main(int argc, char **argv)
 	}
 	log_setup((int)log_fd, parse_level(bootconf_get(&conf, "log_level")), "sentry");
 	close_unexpected(&conf);
+	crash_setup((int)log_fd);
 	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) {
 		log_error("no random numbers");
 		return BOOT_EXIT_SETUP;

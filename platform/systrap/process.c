@@ -46,17 +46,21 @@ struct systrap_addrspace *addrspace_alloc(struct systrap *p)
 	list_init(&as->contexts);
 	list_init(&as->parked);
 	list_init(&as->node);
+	__atomic_fetch_add(&p->addrspace_count, 1, __ATOMIC_SEQ_CST);
 	return as;
 }
 
 void addrspace_ref_put(struct systrap_addrspace *as)
 {
+	struct systrap *p = as->plat;
+
 	if (!ref_put(&as->ref))
 		return;
 	lock_destroy(&as->op_lock);
 	patch_release(as);
 	free(as->spare_slots);
 	free(as);
+	__atomic_fetch_sub(&p->addrspace_count, 1, __ATOMIC_SEQ_CST);
 }
 
 struct systrap_context *context_alloc(struct systrap_addrspace *as, uint32_t slot)

@@ -160,7 +160,11 @@ static int systrap_start(const struct platform_options *opt, struct platform **o
 	return 0;
 }
 
-/* The caller has no thread left in any call of the platform. #hostcalls: kill nanosleep */
+/*
+ * Ends all stubs. A sentry that exits stops the platform while its task threads are still in here:
+ * what an address space that somebody holds may touch is left to the end of the process.
+ * #hostcalls: kill clock_nanosleep
+ */
 static void systrap_stop(struct platform *base)
 {
 	struct systrap *p = container_of(base, struct systrap, base);
@@ -194,7 +198,8 @@ static void systrap_stop(struct platform *base)
 		context_ref_put(c);
 	}
 	context_ref_put(p->zygote);
-	release(p);
+	if (!__atomic_load_n(&p->addrspace_count, __ATOMIC_SEQ_CST))
+		release(p);
 }
 
 static void systrap_stats(const struct platform *base, struct platform_stats *st)

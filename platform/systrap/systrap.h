@@ -151,6 +151,7 @@ struct systrap {
 	uint64_t last_nonce;				 /* [L] */
 	uint32_t stub_count;				 /* [L] */
 	uint32_t stopping, threads;			 /* [a] */
+	uint32_t addrspace_count;			 /* [a] all that are not freed */
 	struct platform_stats stats;			 /* [a] */
 };
 

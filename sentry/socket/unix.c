@@ -63,7 +63,7 @@ static struct unix_sock *unix_new(struct kernel *k, int type)
 
 	if (!u)
 		return NULL;
-	struct unix_layer *l = (struct unix_layer *)k->sockets;
+	struct unix_layer *l = k->sockets->local;
 
 	socket_init(&u->s, &g_unix_ops, k, AF_UNIX, type, 0);
 	ref_init(&u->ref);
@@ -80,25 +80,16 @@ static struct unix_sock *unix_new(struct kernel *k, int type)
 	return u;
 }
 
-static struct unix_layer *layer_start(struct kernel *k)
+struct unix_layer *unix_layer_new(void)
 {
-	struct unix_layer *l = (struct unix_layer *)__atomic_load_n(&k->sockets, __ATOMIC_ACQUIRE), *none = NULL;
+	struct unix_layer *l = calloc(1, sizeof(*l));
 
-	if (l)
-		return l;
-	l = calloc(1, sizeof(*l));
 	if (!l)
 		return NULL;
 	lock_init(&l->lock, RANK_SOCKET);
 	list_init(&l->all);
 	for (int i = 0; i < UNIX_HASH; i++)
 		list_init(&l->abstract[i]);
-	if (!__atomic_compare_exchange_n((struct unix_layer **)&k->sockets, &none, l, 0, __ATOMIC_ACQ_REL,
-					 __ATOMIC_ACQUIRE)) {
-		lock_destroy(&l->lock);
-		free(l);
-		l = none;
-	}
 	return l;
 }
 
@@ -609,7 +600,7 @@ static void release(struct unix_sock *u)
 	list_splice_tail(&u->backlog, &backlog);
 	u->backlog_len = 0;
 	unix_queue_take(u, &queue);
-	int collect = l->inflight > 0;
+	int collect = unix_collect_due(l);
 
 	lock_release(&l->lock);
 	u->s.file = NULL;
@@ -733,7 +724,7 @@ static const struct socket_ops g_unix_ops = {
 
 void unix_show(struct kernel *k, struct strbuf *sb)
 {
-	struct unix_layer *l = (struct unix_layer *)k->sockets;
+	struct unix_layer *l = k->sockets->local;
 	struct unix_sock *u;
 
 	strbuf_puts(sb, "Num       RefCount Protocol Flags    Type St Inode Path\n");

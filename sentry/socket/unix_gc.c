@@ -6,6 +6,9 @@
  */
 #include "sentry/socket/unix_priv.h"
 
+/* Sockets in flight that one close pays for. */
+#define INFLIGHT_PER_CLOSE 512
+
 static struct unix_sock *unix_of_file(struct file *f)
 {
 	struct socket *s = file_socket(f);
@@ -64,6 +67,14 @@ static void rescue(struct unix_sock *q, void *work)
 	list_add_tail(&q->gc_node, work);
 }
 
+/* A run costs as much as there is in flight, so it takes so many closes to be worth one. */
+int unix_collect_due(struct unix_layer *l)
+{
+	lock_assert_held(&l->lock);
+	l->closes++;
+	return l->inflight > 0 && l->closes * INFLIGHT_PER_CLOSE >= l->inflight;
+}
+
 void unix_collect(struct unix_layer *l)
 {
 	struct list_head candidates, work, dead;
@@ -73,6 +84,7 @@ void unix_collect(struct unix_layer *l)
 	list_init(&work);
 	list_init(&dead);
 	lock_acquire(&l->lock);
+	l->closes = 0;
 	list_for_each(u, &l->all, all_node) {
 		u->gc_refs = -1;
 		if (is_candidate(u)) {

@@ -30,17 +30,26 @@ void unix_queue_take(struct unix_sock *u, struct list_head *list)
 	u->rq_count = 0;
 }
 
+/*
+ * What the queue of u costs: a message has a price of its own, or empty ones, or one byte with a
+ * few hundred files, would fill memory without ever filling the buffer. The price is Linux's.
+ */
+static size_t queue_charge(const struct unix_sock *u)
+{
+	return u->rq_bytes + (size_t)u->rq_count * UNIX_SKB_PRICE;
+}
+
 /* Room in `to` for a write of u; datagrams count by number and by bytes. */
 static int has_room(const struct unix_sock *u, const struct unix_sock *to)
 {
 	if (unix_is_stream(u))
-		return to->rq_bytes < (size_t)u->s.sndbuf;
+		return queue_charge(to) < (size_t)u->s.sndbuf;
 	return to->rq_count < UNIX_DGRAM_QLEN + 1 || to->peer == u;
 }
 
 static int dgram_full(const struct unix_sock *u, const struct unix_sock *to)
 {
-	return !has_room(u, to) || to->rq_bytes > (size_t)u->s.sndbuf;
+	return !has_room(u, to) || queue_charge(to) > (size_t)u->s.sndbuf;
 }
 
 uint32_t unix_poll(struct socket *s)
@@ -65,7 +74,7 @@ uint32_t unix_poll(struct socket *s)
 		if (unix_is_stream(u)) {
 			if (!u->connected)
 				mask |= POLLOUT | POLLHUP | POLLWRNORM;
-			else if (!u->peer || u->peer->rq_bytes <= (size_t)s->sndbuf / 2)
+			else if (!u->peer || queue_charge(u->peer) <= (size_t)s->sndbuf / 2)
 				mask |= POLLOUT | POLLWRNORM | POLLWRBAND;
 		} else if (!u->peer || !dgram_full(u, u->peer)) {
 			mask |= POLLOUT | POLLWRNORM | POLLWRBAND;
@@ -441,7 +450,7 @@ static ssize_t recv_stream(struct unix_sock *u, struct sock_msg *m)
 		u->peek_off += (int)done;
 	else if (!peek && u->peek_off > 0 && done > 0)
 		u->peek_off = u->peek_off > done ? u->peek_off - (int)done : 0;
-	size_t left = u->rq_bytes;
+	size_t left = queue_charge(u);
 
 	lock_release(&u->io_lock);
 	if (took_room && left <= (size_t)u->s.sndbuf / 2)

@@ -13,12 +13,14 @@
 #define UNIX_HASH 256
 #define UNIX_DGRAM_QLEN 10     /* net.unix.max_dgram_qlen */
 #define UNIX_SKB_MAX (64u << 10)
+#define UNIX_SKB_PRICE 768     /* bytes of buffer that a message costs beside its data */
 
 struct unix_layer {
 	struct lock lock;
 	struct list_head abstract[UNIX_HASH]; /* [l] unix_sock.name_node */
 	struct list_head all;		      /* [l] unix_sock.all_node */
 	uint64_t inflight;		      /* [l] AF_UNIX sockets in queues, for the collector */
+	uint64_t closes;		      /* [l] since the collector ran */
 	uint64_t next_autobind;		      /* [l] */
 };
 
@@ -73,7 +75,7 @@ static inline struct unix_sock *unix_of(struct socket *s)
 
 static inline struct unix_layer *unix_layer_of(const struct unix_sock *u)
 {
-	return (struct unix_layer *)u->s.k->sockets;
+	return u->s.k->sockets->local;
 }
 
 struct unix_sock *unix_get(struct unix_sock *u);
@@ -93,6 +95,7 @@ struct unix_sock *unix_find(struct unix_sock *from, struct task *t, const struct
 			    uint32_t len, int type);
 int unix_autobind(struct unix_sock *u);
 /* unix_gc.c: frees cycles of sockets that are only reachable through each other's queues. */
+int unix_collect_due(struct unix_layer *l);
 void unix_collect(struct unix_layer *l);
 /* +1/-1 for each AF_UNIX socket among scm's files. [l] held. */
 void unix_inflight(struct unix_layer *l, struct scm *scm, int delta);
