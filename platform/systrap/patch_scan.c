@@ -3,7 +3,8 @@
  * Where instructions begin before a syscall site, by capstone. Backward decoding of x86 has no
  * unique answer, so the text is decoded forward from every byte of a stretch before the site. Most
  * wrong starts fall into step within a few instructions. Only when every decoding that arrives at
- * the syscall went through the same boundaries, and enough of them did, is the site taken.
+ * the syscall has the same boundaries in the bytes to be displaced, and enough of them arrive, is
+ * the site taken.
  */
 #include <capstone/capstone.h>
 #include <errno.h>
@@ -14,6 +15,7 @@
 
 #define MIN_AGREEING 6 /* decodings from different starts */
 #define MAX_INSN 15
+#define MAX_DISPLACED 12
 
 static csh g_cs;
 static cs_insn *g_insn;
@@ -155,41 +157,46 @@ static int follow(const uint8_t *code, size_t start, size_t before, uint8_t *mar
 	return at == before;
 }
 
+/* Decodes from every start. Leaves which boundaries all decodings have, and which any has. */
+static unsigned int survey(const uint8_t *code, size_t before, uint8_t *all, uint8_t *any)
+{
+	uint8_t marks[PATCH_SCAN_BEFORE];
+	unsigned int arrived = 0;
+
+	memset(all, 1, PATCH_SCAN_BEFORE);
+	memset(any, 0, PATCH_SCAN_BEFORE);
+	/* Each byte once: whatever instruction really covers the last start's place is among them. */
+	for (size_t start = 0; start + PATCH_MAX_BYTES <= before; start++) {
+		memset(marks, 0, sizeof(marks));
+		if (!follow(code, start, before, marks))
+			continue;
+		arrived++;
+		for (size_t i = before - MAX_DISPLACED; i < before; i++) {
+			all[i] &= marks[i];
+			any[i] |= marks[i];
+		}
+	}
+	return arrived;
+}
+
 enum patch_verdict patch_scan(const uint8_t *code, size_t before, struct patch_plan *plan)
 {
-	uint8_t agreed[PATCH_SCAN_BEFORE], marks[PATCH_SCAN_BEFORE];
-	const size_t window = PATCH_MAX_BYTES;
-	unsigned int agreeing = 0;
+	uint8_t all[PATCH_SCAN_BEFORE], any[PATCH_SCAN_BEFORE];
+	enum patch_verdict why = PATCH_SHORT;
 
 	if (before > PATCH_SCAN_BEFORE) {
 		code += before - PATCH_SCAN_BEFORE;
 		before = PATCH_SCAN_BEFORE;
 	}
-	if (before < window + MAX_INSN)
+	if (before < PATCH_MAX_BYTES + MAX_INSN || survey(code, before, all, any) < MIN_AGREEING)
 		return PATCH_SHORT;
-	/* Each byte once as a start: whatever instruction really covers the window's begin is one. */
-	for (size_t start = 0; start + window <= before; start++) {
-		memset(marks, 0, sizeof(marks));
-		if (!follow(code, start, before, marks))
-			continue;
-		if (agreeing++ == 0)
-			memcpy(agreed, marks, sizeof(agreed));
-		else
-			/* Compared where it counts: the last bytes before the syscall. */
-			for (size_t i = before - 12; i < before; i++)
-				if (agreed[i] != marks[i])
-					return PATCH_AMBIGUOUS;
-	}
-	if (agreeing < MIN_AGREEING)
-		return PATCH_SHORT;
-
 	/* The shortest run of whole instructions that gives the jump its room. */
-	enum patch_verdict why = PATCH_SHORT;
-
-	for (size_t length = 1; length <= 12; length++) {
+	for (size_t length = 1; length <= MAX_DISPLACED; length++) {
 		size_t first = before - length;
 
-		if (!agreed[first])
+		if (all[first] != any[first])
+			return PATCH_AMBIGUOUS;
+		if (!all[first])
 			continue;
 		decode(code + first, before + 2 - first);
 		why = movable();
@@ -201,12 +208,9 @@ enum patch_verdict patch_scan(const uint8_t *code, size_t before, struct patch_p
 		}
 		memset(plan, 0, sizeof(*plan));
 		plan->length = (uint8_t)length;
-		for (size_t b = 1; b < PATCH_JUMP_SIZE; b++) {
-			int begins = b == length || (b < length && agreed[first + b]);
-
-			if (begins)
+		for (size_t b = 1; b < PATCH_JUMP_SIZE; b++)
+			if (b == length || (b < length && all[first + b]))
 				plan->boundaries |= (uint8_t)(1u << b);
-		}
 		why = PATCH_BOUNDARY;
 		if (plan->boundaries & 6) /* bytes 1 and 2 belong to the jump's opcode */
 			continue;

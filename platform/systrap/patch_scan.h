@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define PATCH_JUMP_SIZE 7   /* jmp *abs32 */
-#define PATCH_MAX_BYTES 24  /* of displaced instructions */
+#define PATCH_MAX_BYTES 24  /* before the site in which decodings may still disagree */
 #define PATCH_SCAN_BEFORE 64 /* bytes before the site worth giving to patch_scan() */
 
 enum patch_verdict {
