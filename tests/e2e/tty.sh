@@ -87,9 +87,9 @@ send stty size\r
 expect 33 101
 send trap 'echo win''ch' WINCH\r
 expect ready> 
+send sleep 2\r
+pause 0.7
 resize 40x120
-pause 0.5
-send \r
 expect winch
 send stty size\r
 expect 40 120
