@@ -140,18 +140,47 @@ static int prot_of(const Elf64_Phdr *ph)
 	       (ph->p_flags & PF_X ? PROT_EXEC : 0);
 }
 
-/* Zeroes the rest of the last file page. A segment that is not writable keeps the file's bytes. */
-static int zero_tail(struct mm *mm, uint64_t from, uint64_t to, int prot)
+int elf_zero_tails(struct mm *mm, struct elf_tails *t)
 {
 	static const uint8_t zeros[PAGE_SIZE];
 
+	for (size_t i = 0; i < t->count; i++) {
+		size_t n = t->v[i].to - t->v[i].from;
+
+		if (mm_write(mm, t->v[i].from, zeros, n) != (ssize_t)n)
+			return -EFAULT;
+	}
+	t->count = 0;
+	return 0;
+}
+
+/*
+ * The rest of the last file page reads as zero. A segment that is not writable keeps the file's
+ * bytes. Images with an absurd number of segments take more handoffs.
+ */
+static int add_tail(struct mm *mm, struct context *ctx, struct elf_tails *t, uint64_t from,
+		    uint64_t to, int prot)
+{
+	int err;
+
 	if (from == to || !(prot & PROT_WRITE))
 		return 0;
-	return mm_write(mm, from, zeros, to - from) == (ssize_t)(to - from) ? 0 : -EFAULT;
+	if (t->count == ELF_TAILS_MAX) {
+		err = mm_batch_end(mm, ctx);
+		if (!err)
+			err = elf_zero_tails(mm, t);
+		if (!err)
+			err = mm_batch_begin(mm);
+		if (err)
+			return err;
+	}
+	t->v[t->count].from = from;
+	t->v[t->count++].to = to;
+	return 0;
 }
 
 static int map_segment(const struct elf_file *e, const Elf64_Phdr *ph, struct mm *mm,
-		       struct context *ctx, uint64_t bias)
+		       struct context *ctx, uint64_t bias, struct elf_tails *tails)
 {
 	uint64_t start = bias + ph->p_vaddr, skew = start & ~PAGE_MASK;
 	uint64_t file_end = start + ph->p_filesz, mem_end = start + ph->p_memsz;
@@ -166,7 +195,7 @@ static int map_segment(const struct elf_file *e, const Elf64_Phdr *ph, struct mm
 			return (int)r;
 		if (mem_end > file_end) {
 			uint64_t to = mem_end < anon ? page_up(mem_end) : anon;
-			int err = zero_tail(mm, file_end, to, prot);
+			int err = add_tail(mm, ctx, tails, file_end, to, prot);
 
 			if (err)
 				return err;
@@ -220,7 +249,7 @@ static void note_bounds(struct elf_image *img, const Elf64_Phdr *ph, uint64_t bi
 }
 
 int elf_map(const struct elf_file *e, struct mm *mm, struct context *ctx, uint64_t base,
-	    struct elf_image *img)
+	    struct elf_image *img, struct elf_tails *tails)
 {
 	uint64_t bias = 0;
 	int err = choose_bias(e, mm, base, &bias);
@@ -234,7 +263,7 @@ int elf_map(const struct elf_file *e, struct mm *mm, struct context *ctx, uint64
 
 		if (ph->p_type != PT_LOAD || ph->p_memsz == 0)
 			continue;
-		err = map_segment(e, ph, mm, ctx, bias);
+		err = map_segment(e, ph, mm, ctx, bias, tails);
 		note_bounds(img, ph, bias);
 		if (ph->p_offset <= e->eh.e_phoff &&
 		    e->eh.e_phoff - ph->p_offset < ph->p_filesz)

@@ -48,9 +48,20 @@ struct elf_image {
 	uint64_t start_code, end_code, start_data, end_data;
 	uint64_t end; /* highest address + memsz: where the heap may begin */
 };
+/* Partial pages at the ends of file segments, to be zeroed once the mappings are in force. */
+#define ELF_TAILS_MAX 64
+struct elf_tails {
+	size_t count;
+	struct {
+		uint64_t from, to;
+	} v[ELF_TAILS_MAX];
+};
+/* Zeroes them: after mm_batch_end. -EFAULT when that is not possible. */
+int elf_zero_tails(struct mm *mm, struct elf_tails *t);
+
 /* Where the base of an ET_DYN image is to be; ET_EXEC ignores it. 0: the mmap area. */
 int elf_map(const struct elf_file *e, struct mm *mm, struct context *ctx, uint64_t base,
-	    struct elf_image *img);
+	    struct elf_image *img, struct elf_tails *tails);
 
 /* ---- auxv.c: the initial stack ---- */
 
@@ -66,7 +77,7 @@ struct stack_args {
 	uint64_t stack_top; /* the strings end 8 bytes below */
 	uint64_t align_random; /* bytes to lower the stack pointer by, below 8192 */
 };
-/* Writes strings, vectors and auxv into mm; its arg and env bounds and auxv are set. */
+/* Writes strings, vectors and auxv into mm, after mm_batch_end; its arg and env bounds and auxv are set. */
 int stack_build(struct mm *mm, const struct stack_args *a, uint64_t *sp);
 /* Bytes the strings and vectors will take. */
 size_t stack_size_needed(const struct stack_args *a);

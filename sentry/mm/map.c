@@ -149,6 +149,12 @@ static int vma_flag_advice(uint64_t vma_flags, int *advice)
 int host_map(struct context *ctx, uint64_t addr, uint64_t len, int prot, int host_flags,
 	     const struct extent_list *el, uint64_t vma_flags)
 {
+	return host_map_in(NULL, ctx, addr, len, prot, host_flags, el, vma_flags);
+}
+
+int host_map_in(struct mm *mm, struct context *ctx, uint64_t addr, uint64_t len, int prot,
+		int host_flags, const struct extent_list *el, uint64_t vma_flags)
+{
 	struct mem_op ops[HOST_MAP_BATCH + 8];
 	size_t n = 0, i = 0, extents = el && !el->anon ? el->count : 0;
 	uint64_t at = addr, mapped = el ? el->mapped : len;
@@ -177,7 +183,7 @@ int host_map(struct context *ctx, uint64_t addr, uint64_t len, int prot, int hos
 					    .off = el->v[i].off };
 		at += el->v[i++].len;
 		if (n == HOST_MAP_BATCH && i < extents) {
-			err = context_mem(ctx, ops, n, NULL);
+			err = batch_or_order(mm, ctx, ops, n);
 			if (err)
 				return err;
 			n = 0;
@@ -193,7 +199,7 @@ int host_map(struct context *ctx, uint64_t addr, uint64_t len, int prot, int hos
 					    .len = mapped,
 					    .flags = advice[k],
 					    .fd = -1 };
-	return n ? context_mem(ctx, ops, n, NULL) : 0;
+	return n ? batch_or_order(mm, ctx, ops, n) : 0;
 }
 
 int mm_unmap_locked(struct mm *mm, struct context *ctx, uint64_t start, uint64_t end)
@@ -394,7 +400,7 @@ static int commit_map(struct map_request *rq, const struct extent_list *el)
 	if (err)
 		goto out_free;
 	/* A hole over nothing needs no order; but MAP_FIXED over something must unmap it. */
-	err = host_map(rq->ctx, rq->addr, rq->len, rq->prot, host_flags, el, rq->vma_flags);
+	err = host_map_in(mm, rq->ctx, rq->addr, rq->len, rq->prot, host_flags, el, rq->vma_flags);
 	if (err) {
 		(void)host_unmap(rq->ctx, rq->addr, rq->len);
 		vma_remove_range(mm, rq->addr, end);

@@ -42,6 +42,7 @@ void mm_put(struct mm *mm)
 	for (size_t i = 0; i < mm->vma_count; i++)
 		vma_free(mm->vmas[i]);
 	free(mm->vmas);
+	mm_batch_free(mm);
 	if (mm->exe)
 		file_put(mm->exe);
 	if (mm->aio)

@@ -71,6 +71,7 @@ struct mm {
 	uint32_t def_flags; /* mlockall(MCL_FUTURE) */
 	int dumpable;	    /* [a] */
 	int mdwe;
+	struct mm_batch *batch; /* host orders held back by mm_batch_begin, or NULL */
 	uint32_t users;		 /* [a] tasks that run in it */
 	uint32_t hole_vmas;	 /* [lock] to write, [a] to read: vmas with VMA_HOLES */
 	uint64_t rss_pages;	 /* [a] resident anonymous pages when last sampled (oom.c) */
@@ -97,6 +98,13 @@ int64_t mm_map(struct task *t, uint64_t addr, uint64_t len, int prot, int flags,
 /* For the loader, whose new mm is not yet t->mm: an explicit mm and context. */
 int64_t mm_map_in(struct mm *mm, struct context *ctx, uint64_t addr, uint64_t len, int prot,
 		  int flags, struct file *file, uint64_t off, const char *name, uint32_t vma_flags);
+/*
+ * Between begin and end, the host orders of mm_map_in on a new mm that nobody runs in are held back
+ * and go in one handoff: the loader's image. Nothing may touch its memory before the end. A failure
+ * leaves the mm fit only for mm_put. end without begin is harmless.
+ */
+int mm_batch_begin(struct mm *mm);
+int mm_batch_end(struct mm *mm, struct context *ctx);
 int mm_unmap(struct task *t, uint64_t addr, uint64_t len);
 int mm_protect(struct task *t, uint64_t addr, uint64_t len, int prot, int pkey);
 /*

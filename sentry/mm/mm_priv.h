@@ -93,6 +93,15 @@ void extents_free(struct extent_list *el);
 int host_map(struct context *ctx, uint64_t addr, uint64_t len, int prot, int host_flags,
 	     const struct extent_list *el, uint64_t vma_flags);
 int host_unmap(struct context *ctx, uint64_t addr, uint64_t len);
+/* As host_map, but held back while mm has a batch. */
+int host_map_in(struct mm *mm, struct context *ctx, uint64_t addr, uint64_t len, int prot,
+		int host_flags, const struct extent_list *el, uint64_t vma_flags);
+
+/* ---- batch.c ---- */
+
+/* Holds ops back when mm has a batch, else orders them. */
+int batch_or_order(struct mm *mm, struct context *ctx, const struct mem_op *ops, size_t count);
+void mm_batch_free(struct mm *mm);
 /* Host flags of a vma's mapping. */
 int host_flags_of(const struct vma *v);
 /* RLIMIT_AS and RLIMIT_DATA: may the space grow by these pages? */

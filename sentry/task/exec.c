@@ -201,9 +201,7 @@ static int map_stack(struct exec_image *x, const struct stack_args *sa)
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, NULL, 0, "[stack]",
 			      VMA_GROWSDOWN);
 
-	if (r < 0)
-		return (int)r;
-	return stack_build(x->mm, sa, &x->sp);
+	return r < 0 ? (int)r : 0;
 }
 
 /* Where the heap starts: after the image; for a loader run by itself, where a PIE would be. */
@@ -219,7 +217,6 @@ static void place_brk(struct mm *mm, const struct exec_image *x, const struct el
 	mm->brk_start = mm->brk = at;
 }
 
-static __thread uint64_t T[12];
 static int build_image(struct task *t, struct exec_image *x, const struct exec_args *a)
 {
 	int randomize = !(t->personality & ADDR_NO_RANDOMIZE), err;
@@ -227,10 +224,10 @@ static int build_image(struct task *t, struct exec_image *x, const struct exec_a
 	uint64_t base = 0, rnd;
 	struct addrspace *as;
 	struct stack_args sa = { 0 };
+	struct elf_tails tails;
 
-	T[2]=mono_now_ns();
+	tails.count = 0;
 	err = addrspace_new(t->k->platform, &as, &x->ctx);
-	T[3]=mono_now_ns();
 	if (err)
 		return err;
 	x->mm = mm_new(t->k, as);
@@ -246,17 +243,19 @@ static int build_image(struct task *t, struct exec_image *x, const struct exec_a
 		if (base + (x->elf.hi - x->elf.lo) > x->mm->mmap_base)
 			base = 0;
 	}
-	err = elf_map(&x->elf, x->mm, x->ctx, base, &img);
+	err = mm_batch_begin(x->mm);
+	if (!err)
+		err = elf_map(&x->elf, x->mm, x->ctx, base, &img, &tails);
+	if (err)
+		return err;
 	x->entry = img.entry;
-	if (!err && x->interp) {
-		err = elf_map(&x->interp_elf, x->mm, x->ctx, 0, &interp_img);
+	if (x->interp) {
+		err = elf_map(&x->interp_elf, x->mm, x->ctx, 0, &interp_img, &tails);
 		x->entry = interp_img.entry;
 		sa.interp_base = interp_img.bias;
 	}
-	T[4]=mono_now_ns();
 	if (!err)
 		err = vdso_map(x->mm, x->ctx);
-	T[5]=mono_now_ns();
 	if (err)
 		return err;
 	place_brk(x->mm, x, &img, randomize);
@@ -272,7 +271,12 @@ static int build_image(struct task *t, struct exec_image *x, const struct exec_a
 	sa.stack_top = x->mm->stack_top;
 	sa.align_random = randomize ? random_u64() % STACK_RANDOM_SIZE : 0;
 	err = map_stack(x, &sa);
-	T[6]=mono_now_ns();
+	if (!err)
+		err = mm_batch_end(x->mm, x->ctx);
+	if (!err)
+		err = elf_zero_tails(x->mm, &tails);
+	if (!err)
+		err = stack_build(x->mm, &sa, &x->sp);
 	x->mm->start_code = img.start_code;
 	x->mm->end_code = img.end_code;
 	x->mm->start_data = img.start_data;
@@ -463,14 +467,12 @@ int task_exec(struct task *t, struct exec_args *a)
 	struct exec_image x = { .file = a->file };
 	int err;
 
-	a->file = NULL;T[0]=mono_now_ns();
+	a->file = NULL;
 	err = prepare(t, &x, a);
 	if (!err)
 		err = kill_other_threads(t);
 	if (!err) {
-		T[7]=mono_now_ns();
 		change_over(t, &x, a);
-		T[8]=mono_now_ns();
 		/* No way back: a process that can not have its own descriptors ends. */
 		if (fdtable_exec(t)) {
 			lock_acquire(&t->k->tasks_lock);
@@ -479,7 +481,5 @@ int task_exec(struct task *t, struct exec_args *a)
 		}
 	}
 	image_free(&x);
-	T[9]=mono_now_ns();
-	log_warn("exec: prep %lu new %lu elf %lu vdso %lu stack %lu kill %lu change %lu rest %lu total %lu us",(T[2]-T[0])/1000,(T[3]-T[2])/1000,(T[4]-T[3])/1000,(T[5]-T[4])/1000,(T[6]-T[5])/1000,(T[7]-T[6])/1000,(T[8]-T[7])/1000,(T[9]-T[8])/1000,(T[9]-T[0])/1000);
 	return err;
 }
