@@ -148,9 +148,11 @@ int scm_import(struct task *t, struct socket *s, struct sock_msg *m, uint64_t co
 				err = import_cred(t, m, data, dlen);
 			else
 				err = -EINVAL;
+		} else if (s->ops->cmsg_in) {
+			err = s->ops->cmsg_in(s, t, m, h.cmsg_level, h.cmsg_type, data, dlen);
 		} else if (h.cmsg_level == SOL_SOCKET) {
 			err = -EINVAL;
-		} /* other levels belong to the family; AF_UNIX ignores them, as Linux does */
+		} /* AF_UNIX ignores other levels, as Linux does */
 		if (__builtin_add_overflow(at, CMSG_ALIGN(h.cmsg_len), &at))
 			break;
 	}
@@ -162,30 +164,38 @@ int scm_import(struct task *t, struct socket *s, struct sock_msg *m, uint64_t co
 	return err;
 }
 
-/* One cmsg at *used; MSG_CTRUNC when it does not fit whole. */
-static int put_cmsg(struct task *t, struct sock_msg *m, uint64_t control, uint64_t room,
-		    uint64_t *used, int type, const void *data, size_t len)
-{
-	char buf[CMSG_SPACE(sizeof(struct ucred))];
-	struct cmsghdr h = { .cmsg_len = CMSG_LEN(len), .cmsg_level = SOL_SOCKET, .cmsg_type = type };
+struct cmsg_out {
+	struct task *t;
+	struct sock_msg *m;
+	uint64_t control, room, used;
+	int err;
+};
 
-	if (room - *used < sizeof(h)) {
-		m->out_flags |= MSG_CTRUNC;
-		return 0;
+/* One cmsg after the others; MSG_CTRUNC when it does not fit whole. */
+void cmsg_put(struct cmsg_out *o, int level, int type, const void *data, size_t len)
+{
+	char buf[CMSG_SPACE(128)];
+	struct cmsghdr h = { .cmsg_len = CMSG_LEN(len), .cmsg_level = level, .cmsg_type = type };
+
+	if (o->err)
+		return;
+	if (len > 128 || o->room - o->used < sizeof(h)) {
+		o->m->out_flags |= MSG_CTRUNC;
+		return;
 	}
-	if (room - *used < h.cmsg_len) {
-		m->out_flags |= MSG_CTRUNC;
-		h.cmsg_len = room - *used;
+	if (o->room - o->used < h.cmsg_len) {
+		o->m->out_flags |= MSG_CTRUNC;
+		h.cmsg_len = o->room - o->used;
 	}
 	memset(buf, 0, sizeof(buf));
 	memcpy(buf, &h, sizeof(h));
 	memcpy(buf + sizeof(h), data, h.cmsg_len - sizeof(h));
-	if (copy_to_user(t, control + *used, buf, h.cmsg_len))
-		return -EFAULT;
+	o->err = copy_to_user(o->t, o->control + o->used, buf, h.cmsg_len);
+	if (o->err)
+		return;
 	uint64_t step = CMSG_SPACE(h.cmsg_len - sizeof(h));
 
-	*used += step < room - *used ? step : room - *used;
-	return 0;
+	o->used += step < o->room - o->used ? step : o->room - o->used;
 }
 
 static int export_fds(struct task *t, struct sock_msg *m, uint64_t control, uint64_t room, uint64_t *used)
@@ -226,16 +236,18 @@ static int export_fds(struct task *t, struct sock_msg *m, uint64_t control, uint
 int scm_export(struct task *t, struct socket *s, struct sock_msg *m, uint64_t control, uint64_t room,
 	       uint64_t *used)
 {
-	int err = 0;
+	struct cmsg_out out = { .t = t, .m = m, .control = control, .room = room };
 
-	*used = 0;
+	if (s->ops->cmsg_out)
+		s->ops->cmsg_out(s, m, &out);
 	if (s->passcred && s->family == AF_UNIX) {
 		struct ucred u = { .pid = m->cred.pid ? pid_nr_in(m->cred.pid, t->pid_ns) : 0,
 				   .uid = m->cred.uid, .gid = m->cred.gid };
 
-		err = put_cmsg(t, m, control, room, used, SCM_CREDENTIALS, &u, sizeof(u));
+		cmsg_put(&out, SOL_SOCKET, SCM_CREDENTIALS, &u, sizeof(u));
 	}
-	if (!err && m->scm && m->scm->fd_count)
-		err = export_fds(t, m, control, room, used);
-	return err;
+	if (!out.err && m->scm && m->scm->fd_count)
+		out.err = export_fds(t, m, control, room, &out.used);
+	*used = out.used;
+	return out.err;
 }

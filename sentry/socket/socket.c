@@ -35,6 +35,7 @@ void socket_init(struct socket *s, const struct socket_ops *ops, struct kernel *
 	s->rcvbuf = s->sndbuf = BUF_DEFAULT;
 	s->rcvlowat = 1;
 	waitq_init(&s->wq);
+	s->wait = &s->wq;
 }
 
 struct socket *socket_create(struct task *t, int family, int type, int protocol)
@@ -62,6 +63,8 @@ static ssize_t sock_read(struct file *f, struct uio *u, int64_t *pos)
 		return -EINVAL;
 	ssize_t n = s->ops->recvmsg(s, current, &m);
 
+	if (s->ops->msg_free)
+		s->ops->msg_free(&m);
 	scm_free(m.scm); /* read(2) drops what recvmsg would have delivered */
 	sock_cred_put(&m.cred);
 	return n;
@@ -88,7 +91,7 @@ static uint32_t sock_poll(struct file *f, struct poll_table *pt)
 {
 	struct socket *s = f->priv;
 
-	poll_wait(pt, &s->wq);
+	poll_wait(pt, s->wait);
 	return s->ops->poll(s);
 }
 
@@ -129,6 +132,8 @@ struct file *socket_file(struct task *t, struct socket *s, int type_flags)
 	if (!IS_ERR(f)) {
 		s->file = f;
 		f->inode->mode = S_IFSOCK | 0777; /* not yet visible to anybody */
+		if (s->ops->attached)
+			s->ops->attached(s);
 	}
 	return f;
 }
@@ -187,12 +192,35 @@ static int clamp_buf(int v, int min, int force)
 	return v < min ? min : v;
 }
 
+static int set_generic(struct socket *s, struct task *t, int opt, const void *val, uint32_t len);
+
 int socket_setsockopt(struct socket *s, struct task *t, int level, int opt, const void *val, uint32_t len)
+{
+	if (level != SOL_SOCKET)
+		return s->ops->setsockopt ? s->ops->setsockopt(s, t, level, opt, val, len) : -ENOPROTOOPT;
+	int err = set_generic(s, t, opt, val, len);
+
+	if (err != -ENOPROTOOPT) {
+		if (!err && s->ops->option)
+			s->ops->option(s, opt == SO_SNDBUFFORCE ? SO_SNDBUF : opt == SO_RCVBUFFORCE ? SO_RCVBUF : opt);
+		return err;
+	}
+	switch (opt) { /* to be read only */
+	case SO_TYPE:
+	case SO_PROTOCOL:
+	case SO_DOMAIN:
+	case SO_ERROR:
+	case SO_SNDLOWAT:
+	case SO_ACCEPTCONN:
+		return -ENOPROTOOPT;
+	}
+	return s->ops->setsockopt ? s->ops->setsockopt(s, t, level, opt, val, len) : -ENOPROTOOPT;
+}
+
+static int set_generic(struct socket *s, struct task *t, int opt, const void *val, uint32_t len)
 {
 	int v = 0;
 
-	if (level != SOL_SOCKET)
-		return s->ops->setsockopt ? s->ops->setsockopt(s, t, level, opt, val, len) : -ENOPROTOOPT;
 	switch (opt) {
 	case SO_RCVTIMEO:
 		return timeout_from(val, len, &s->rcv_timeout_ns);
@@ -204,6 +232,8 @@ int socket_setsockopt(struct socket *s, struct task *t, int level, int opt, cons
 		memcpy(&s->linger, val, sizeof(struct linger));
 		return 0;
 	}
+	if (opt == SO_BINDTODEVICE)
+		return -ENOPROTOOPT; /* a name, however short */
 	if (len < sizeof(int))
 		return -EINVAL;
 	memcpy(&v, val, sizeof(int));
@@ -229,7 +259,7 @@ int socket_setsockopt(struct socket *s, struct task *t, int level, int opt, cons
 			s->sndbuf = clamp_buf(v, SNDBUF_MIN, force);
 		else
 			s->rcvbuf = clamp_buf(v, RCVBUF_MIN, force);
-		waitq_wake(&s->wq, POLLOUT | POLLWRNORM);
+		waitq_wake(s->wait, POLLOUT | POLLWRNORM);
 		return 0;
 	}
 	case SO_RCVLOWAT:
@@ -240,17 +270,10 @@ int socket_setsockopt(struct socket *s, struct task *t, int level, int opt, cons
 			return -EPERM;
 		s->mark = v;
 		return 0;
-	case SO_TYPE:
-	case SO_PROTOCOL:
-	case SO_DOMAIN:
-	case SO_ERROR:
-	case SO_SNDLOWAT:
-	case SO_ACCEPTCONN:
-		return -ENOPROTOOPT;
 	case SO_DEBUG:
 		return v && !cred_has_cap(task_cred(t), CAP_NET_ADMIN) ? -EACCES : 0;
 	}
-	return s->ops->setsockopt ? s->ops->setsockopt(s, t, level, opt, val, len) : -ENOPROTOOPT;
+	return -ENOPROTOOPT;
 }
 
 static int give(void *val, uint32_t *len, const void *from, uint32_t size)
@@ -282,7 +305,7 @@ int socket_getsockopt(struct socket *s, struct task *t, int level, int opt, void
 		v = s->family;
 		break;
 	case SO_ERROR:
-		v = -__atomic_exchange_n(&s->error, 0, __ATOMIC_RELAXED);
+		v = s->take_error ? s->take_error(s) : -__atomic_exchange_n(&s->error, 0, __ATOMIC_RELAXED);
 		break;
 	case SO_ACCEPTCONN:
 		v = s->listening;

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "netstack/addr.h"
 #include "platform/base/uio.h"
 #include "platform/base/waitq.h"
 #include "sentry/task/task.h"
@@ -35,6 +36,21 @@ struct scm {
 	struct file *files[SCM_MAX_FDS];
 };
 
+/* What IP has to say beside the bytes: send: wishes; receive: facts. */
+struct sock_ip {
+	int ttl, tos;		/* send: value + 1, 0: not said */
+	uint32_t nic;		/* IP_PKTINFO */
+	struct ip_addr src, to; /* send: source; receive: the destination it had */
+	uint16_t to_port;
+	int gso_size;
+	uint32_t flow;
+	uint64_t stamp_ns;	/* receive: realtime, 0: none */
+	struct pkt *err;	/* receive: entry of the error queue, owned */
+};
+
+/* Writes ancillary data for the guest; scm.c. */
+struct cmsg_out;
+
 struct sock_msg {
 	struct uio *u;
 	struct sockaddr_storage addr; /* send: destination; receive: source */
@@ -45,6 +61,7 @@ struct sock_msg {
 	struct sock_cred cred;	      /* send: of the sender; receive: of the message */
 	int has_cred;
 	size_t full_len;	      /* receive: the whole datagram, for MSG_TRUNC */
+	struct sock_ip ip;
 };
 
 struct socket;
@@ -70,6 +87,14 @@ struct socket_ops {
 	int (*setsockopt)(struct socket *s, struct task *t, int level, int opt, const void *val, uint32_t len);
 	int (*getsockopt)(struct socket *s, struct task *t, int level, int opt, void *val, uint32_t *len);
 	long (*ioctl)(struct socket *s, struct ioctl_req *r);
+	/* One cmsg of the sender for this family's level (any but SOL_SOCKET, and what scm.c does not
+	 * know of that). NULL: ignored. */
+	int (*cmsg_in)(struct socket *s, struct task *t, struct sock_msg *m, int level, int type,
+		       const void *data, size_t len);
+	void (*cmsg_out)(struct socket *s, struct sock_msg *m, struct cmsg_out *out);
+	void (*msg_free)(struct sock_msg *m);	 /* what recvmsg left in m->ip */
+	void (*attached)(struct socket *s);	 /* s->file is set; NULL: nobody asks */
+	void (*option)(struct socket *s, int opt); /* a SOL_SOCKET field changed */
 	void (*release)(struct socket *s); /* the file is gone; drops the file's reference */
 	void (*get)(struct socket *s);	   /* references for wait_on */
 	void (*put)(struct socket *s);
@@ -81,11 +106,13 @@ struct socket {
 	int family, type, protocol;   /* [I] */
 	struct file *file;	      /* the open file, NULL before accept; borrowed */
 	struct waitq wq;
+	struct waitq *wait;	      /* [I] where waiters queue: &wq, or the endpoint's */
 	uint64_t rcv_timeout_ns, snd_timeout_ns; /* 0: none */
 	int rcvbuf, sndbuf, rcvlowat, priority, mark;
 	uint32_t passcred, passpidfd, reuseaddr, reuseport, keepalive, broadcast, timestamp, oobinline,
-		dontroute, no_check, busy_poll, rcvbuf_lock;
+		dontroute, no_check, busy_poll, rcvbuf_lock, sndbuf_lock;
 	struct linger linger;
+	int (*take_error)(struct socket *s); /* [I] of a family that keeps errors itself; or NULL */
 	int error;		      /* [a] SO_ERROR: read once */
 	int listening;		      /* [a] */
 };
@@ -117,6 +144,19 @@ int scm_import(struct task *t, struct socket *s, struct sock_msg *m, uint64_t co
 /* Writes the ancillary data of m to the guest; *used is msg_controllen. Installs fds. */
 int scm_export(struct task *t, struct socket *s, struct sock_msg *m, uint64_t control, uint64_t room,
 	       uint64_t *used);
+
+/* A cmsg for the guest; MSG_CTRUNC when it does not fit. */
+void cmsg_put(struct cmsg_out *o, int level, int type, const void *data, size_t len);
+
+/* All sockets of the sandbox; layer.c. */
+struct unix_layer;
+struct stack;
+struct socket_layer {
+	struct unix_layer *local;
+	struct stack *stack;
+};
+int socket_layer_start(struct kernel *k);
+struct unix_layer *unix_layer_new(void);
 
 extern const struct socket_family g_unix_family;
 extern const struct socket_family g_inet_family __attribute__((weak));

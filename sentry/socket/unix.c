@@ -101,8 +101,6 @@ static struct socket *unix_create(struct kernel *k, struct task *t, int type, in
 		type = SOCK_DGRAM;
 	if (type != SOCK_STREAM && type != SOCK_DGRAM && type != SOCK_SEQPACKET)
 		return ERR_PTR(-ESOCKTNOSUPPORT);
-	if (!layer_start(k))
-		return ERR_PTR(-ENOMEM);
 	struct unix_sock *u = unix_new(k, type);
 
 	return u ? &u->s : ERR_PTR(-ENOMEM);

@@ -88,7 +88,7 @@ static int wait_socket(struct task *t, struct file *f, struct socket *on, uint32
 	if (!on)
 		return task_wait_file(t, f, events, deadline);
 	waiter_init(&w, events, task_waiter_wake, t);
-	waitq_add(&on->wq, &w);
+	waitq_add(on->wait, &w);
 	err = on->ops->poll(on) & POLLHUP ? 0 : task_sleep(t, deadline);
 	waitq_del(&w);
 	on->ops->put(on);
@@ -218,7 +218,8 @@ SYSCALL_HANDLER(connect)
 	while (!ret) {
 		on = NULL;
 		ret = s->ops->connect ? s->ops->connect(s, t, &addr, (uint32_t)a->a[2], &on) : -EOPNOTSUPP;
-		if (ret != -EAGAIN && ret != -EINPROGRESS)
+		/* -EALREADY: an earlier call began it; a blocking one waits for it. */
+		if (ret != -EAGAIN && ret != -EINPROGRESS && ret != -EALREADY)
 			break;
 		if (f->flags & O_NONBLOCK) {
 			if (on)
@@ -228,7 +229,7 @@ SYSCALL_HANDLER(connect)
 		long err = wait_socket(t, f, on, POLLOUT | POLLIN, deadline);
 
 		if (err == -ETIMEDOUT)
-			ret = ret == -EINPROGRESS ? -EINPROGRESS : -EAGAIN;
+			ret = ret == -EAGAIN ? -EAGAIN : -EINPROGRESS;
 		else
 			ret = err ? wait_error(err, s->snd_timeout_ns) : 0;
 	}
@@ -275,7 +276,7 @@ static long do_accept(struct task *t, int fd, uint64_t addrp, uint64_t lenp, int
 	ret = new_fd < 0 ? new_fd : 0;
 	if (!ret && addrp) {
 		memset(&addr, 0, sizeof(addr));
-		ret = conn->ops->getname(conn, 1, &addr, &len);
+		ret = conn->ops->getname(conn, 2, &addr, &len); /* 2: of accept, whatever became of it */
 		if (ret == -ENOTCONN) /* the peer left already; its name is unknown */
 			ret = -ECONNABORTED;
 		if (!ret)
@@ -446,7 +447,7 @@ static long recv_loop(struct task *t, struct file *f, struct socket *s, struct s
 		}
 		if (ret != -EAGAIN || nonblock)
 			break;
-		ret = task_wait_file(t, f, m->flags & MSG_OOB ? POLLPRI : POLLIN, deadline);
+		ret = task_wait_file(t, f, m->flags & MSG_OOB ? POLLPRI | POLLRDHUP : POLLIN, deadline);
 		if (ret) {
 			ret = wait_error(ret, s->rcv_timeout_ns);
 			break;
@@ -521,6 +522,8 @@ static long do_recvmsg(struct task *t, struct file *f, struct socket *s, struct 
 		if (err)
 			ret = err;
 	}
+	if (s->ops->msg_free)
+		s->ops->msg_free(&m);
 	scm_free(m.scm);
 	sock_cred_put(&m.cred);
 	uio_user_free(&uu);
@@ -618,6 +621,8 @@ SYSCALL_HANDLER(recvfrom)
 		if (err)
 			ret = err;
 	}
+	if (s->ops->msg_free)
+		s->ops->msg_free(&m);
 	scm_free(m.scm);
 	sock_cred_put(&m.cred);
 	file_put(f);
