@@ -23,6 +23,7 @@ struct pid_ns;
 struct uts_ns;
 struct ipc_ns;
 struct user_count;
+struct ptrace_corpse;
 struct socket_layer; /* sentry/socket */
 
 struct kernel {
@@ -51,6 +52,8 @@ struct kernel {
 	int strace;		     /* [I] trace syscalls to the log */
 	uint64_t total_forks;	     /* [a] for /proc/stat */
 	struct user_count *user_counts; /* [tasks] per-uid charges: sentry/signal/user_count.h */
+	uint32_t traced_count;	     /* [tasks] tasks with a tracer */
+	struct ptrace_corpse *ptrace_corpses; /* [tasks] dead tracees nobody has waited for */
 	int64_t realtime_offset_ns;  /* [a] guest CLOCK_REALTIME minus the host's */
 	int control_fd;		     /* [I] to the runtime, or -1 */
 };

@@ -76,6 +76,8 @@ relock:
 			signal_stop_and_unlock(t, signo);
 			goto relock;
 		}
+		if (t->ptrace && ptrace_dies_locked)
+			ptrace_dies_locked(t, signo);
 		/* wait(2) gets no core-dump bit: the sandbox writes no cores. */
 		tg_exit_locked(tg, signo);
 		lock_release(&k->tasks_lock);

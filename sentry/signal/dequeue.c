@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sentry/mm/mm.h"
+#include "sentry/ptrace/ptrace.h"
 #include "sentry/signal/signal_priv.h"
 #include "sentry/signal/user_count.h"
 #include "sentry/time/timers.h"
@@ -58,14 +59,13 @@ void signal_recalc_locked(struct task *t)
 
 	if (signal_deliverable_locked(t))
 		want |= TASK_WORK_SIGNAL;
-	if (t->jobctl_stop & JOBCTL_STOP_PENDING)
+	if ((t->jobctl_stop & JOBCTL_STOP_PENDING) ||
+	    (t->ptrace && ptrace_stop_pending_locked && ptrace_stop_pending_locked(t)))
 		want |= TASK_WORK_STOP;
 	if (t->jobctl_stop & JOBCTL_EXITING)
 		want = 0;
 	uint32_t clear = (TASK_WORK_SIGNAL | TASK_WORK_STOP) & ~want;
 
-	if (t->ptrace)
-		clear &= ~TASK_WORK_STOP; /* ptrace keeps its own account of it */
 	if (clear)
 		__atomic_fetch_and(&t->work, ~clear, __ATOMIC_SEQ_CST);
 	if (want & ~__atomic_load_n(&t->work, __ATOMIC_SEQ_CST)) {

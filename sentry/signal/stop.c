@@ -11,14 +11,19 @@
  */
 #include <string.h>
 
+#include "sentry/ptrace/ptrace.h"
 #include "sentry/signal/signal_priv.h"
 
 static void group_stopped(struct thread_group *tg)
 {
 	if (tg->group_flags & TG_STOPPED)
 		return;
-	tg->group_flags |= TG_STOPPED | TG_STOP_REPORT;
+	tg->group_flags |= TG_STOPPED;
 	tg->group_flags &= ~(uint32_t)TG_CONT_REPORT;
+	/* The tracer hears of it thread by thread. */
+	if (tg->leader && tg->leader->ptrace)
+		return;
+	tg->group_flags |= TG_STOP_REPORT;
 	signal_notify_parent_locked(tg, CLD_STOPPED, tg->stop_signal);
 }
 
@@ -63,6 +68,15 @@ void signal_stop_and_unlock(struct task *t, int signo)
 	}
 	if (!(t->jobctl_stop & JOBCTL_STOP_PENDING))
 		stop_begin(t, signo);
+	if (t->ptrace && ptrace_group_stop_locked) {
+		/* A tracee counts as stopped, but it is its tracer who lets it go on. */
+		t->jobctl_stop &= ~JOBCTL_STOP_PENDING;
+		one_less(tg);
+		signal_recalc_locked(t);
+		ptrace_group_stop_locked(t, tg->stop_signal);
+		lock_release(&k->tasks_lock);
+		return;
+	}
 	__atomic_store_n(&t->jobctl_stop, (t->jobctl_stop & ~JOBCTL_STOP_PENDING) | JOBCTL_STOPPED,
 			 __ATOMIC_SEQ_CST);
 	one_less(tg);
@@ -116,6 +130,8 @@ static void group_continue(struct thread_group *tg)
 			task_wake(i);
 		if (was & (JOBCTL_STOP_PENDING | JOBCTL_STOPPED))
 			signal_recalc_locked(i);
+		if (i->ptrace && ptrace_continued_locked)
+			ptrace_continued_locked(i);
 	}
 	if (tg->group_flags & TG_STOPPED) {
 		tg->group_flags &= ~(uint32_t)(TG_STOPPED | TG_STOP_REPORT);
