@@ -28,7 +28,7 @@
 
 #define SPIN_US 20     /* longest spin */
 #define QUICK_US 12    /* averages below this count as quick (a futex wake is 4 to 12 us) */
-#define MAX_PENALTY 7
+#define MAX_PENALTY 63
 #define EFLAGS_TF 0x100
 #define AVERAGE_SHIFT 3
 
