@@ -26,14 +26,6 @@
 #include "runtime/result.h"
 #include "runtime/terminal.h"
 
-/* fd numbers in the sentry and in the gofer. */
-enum { FD_CONF = 3, FD_CONTROL = 4, FD_GOFER = 5, FD_LOG = 6, FD_STDIN = 7, FD_STDOUT = 8, FD_STDERR = 9 };
-enum { GOFER_FD_SOCKET = 3, GOFER_FD_CONF = 4, GOFER_FD_LOG = 5 };
-
-/* What a file server for root-owned trees may keep; docs in ARCHITECTURE.md, "privileges". */
-#define CAPS_READ_ANY 0x4ull	/* DAC_READ_SEARCH */
-#define CAPS_FILE_SERVER 0x1full /* CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID */
-
 /* Milliseconds the sentry gets beyond --timeout before it is killed from outside. */
 #define TIMEOUT_GRACE_MS 2000
 
@@ -119,9 +111,9 @@ static void build_gofer_conf(struct sandbox *s, struct bootconf *g)
 	uint64_t caps = 0;
 
 	if (privileged && any_rw)
-		caps = CAPS_FILE_SERVER;
+		caps = LAUNCH_CAPS_FILE_SERVER;
 	else if (privileged && (o->rootfs || o->bind_count))
-		caps = CAPS_READ_ANY;
+		caps = LAUNCH_CAPS_READ_ANY;
 	must(bootconf_addf(g, "caps", "0x%llx", (unsigned long long)caps), "configuration");
 	if (privileged && !caps) {
 		must(bootconf_add(g, "uid", "65534"), "configuration");
@@ -231,18 +223,12 @@ static void build_sentry_conf(struct sandbox *s, struct bootconf *c)
 		snprintf(id, sizeof(id), "%zu", i + 1);
 		add_mount(c, "gofer", id, o->binds[i].dst, o->binds[i].readonly ? "ro" : "rw");
 	}
-	must(bootconf_add_u64(c, "stdin_fd", FD_STDIN), "configuration");
-	must(bootconf_add_u64(c, "stdout_fd", FD_STDOUT), "configuration");
-	must(bootconf_add_u64(c, "stderr_fd", FD_STDERR), "configuration");
-	must(bootconf_add_u64(c, "log_fd", FD_LOG), "configuration");
-	must(bootconf_add_u64(c, "control_fd", FD_CONTROL), "configuration");
-	must(bootconf_add_u64(c, "gofer_fd", FD_GOFER), "configuration");
-}
-
-static void launch_fd(struct launch *l, int fd, int to)
-{
-	l->fds[l->fd_count] = fd;
-	l->to[l->fd_count++] = to;
+	must(bootconf_add_u64(c, "stdin_fd", SENTRY_FD_STDIN), "configuration");
+	must(bootconf_add_u64(c, "stdout_fd", SENTRY_FD_STDOUT), "configuration");
+	must(bootconf_add_u64(c, "stderr_fd", SENTRY_FD_STDERR), "configuration");
+	must(bootconf_add_u64(c, "log_fd", SENTRY_FD_LOG), "configuration");
+	must(bootconf_add_u64(c, "control_fd", SENTRY_FD_CONTROL), "configuration");
+	must(bootconf_add_u64(c, "gofer_fd", SENTRY_FD_GOFER), "configuration");
 }
 
 static void start_processes(struct sandbox *s)
@@ -274,18 +260,18 @@ static void start_processes(struct sandbox *s)
 	s->gofer = launch_start(&g);
 
 	struct launch k = { .what = "sentry", .binary = sentry_bin, .conf = &sentry_conf,
-			    .conf_fd = FD_CONF, .ids = LAUNCH_IDS_NONE,
+			    .conf_fd = SENTRY_FD_CONF, .ids = LAUNCH_IDS_NONE,
 			    .cgroup = &s->cgroup, .weaker = s->o.weaker };
 
 	launch_fd(&k, null, 0);
 	launch_fd(&k, null, 1);
 	launch_fd(&k, s->log_fd, 2);
-	launch_fd(&k, control_pair[1], FD_CONTROL);
-	launch_fd(&k, gofer_pair[0], FD_GOFER);
-	launch_fd(&k, s->log_fd, FD_LOG);
-	launch_fd(&k, 0, FD_STDIN);
-	launch_fd(&k, 1, FD_STDOUT);
-	launch_fd(&k, 2, FD_STDERR);
+	launch_fd(&k, control_pair[1], SENTRY_FD_CONTROL);
+	launch_fd(&k, gofer_pair[0], SENTRY_FD_GOFER);
+	launch_fd(&k, s->log_fd, SENTRY_FD_LOG);
+	launch_fd(&k, 0, SENTRY_FD_STDIN);
+	launch_fd(&k, 1, SENTRY_FD_STDOUT);
+	launch_fd(&k, 2, SENTRY_FD_STDERR);
 	s->sentry = launch_start(&k);
 	s->control = control_pair[0];
 	close(control_pair[1]);
@@ -400,7 +386,7 @@ static void supervise(struct sandbox *s, struct result *r, int sigfd)
 	}
 }
 
-int cmd_run(int argc, char **argv)
+int run_for_people(int argc, char **argv)
 {
 	struct sandbox s = { .control = -1, .log_fd = -1 };
 	struct result r;

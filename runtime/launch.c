@@ -30,6 +30,12 @@
 #define NOBODY 65534u
 #define FD_TEMP_BASE 200 /* fds are parked above this while the low numbers are filled */
 
+void launch_fd(struct launch *l, int fd, int to)
+{
+	l->fds[l->fd_count] = fd;
+	l->to[l->fd_count++] = to;
+}
+
 int launch_is_privileged(void)
 {
 	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -94,7 +100,7 @@ static void identity_map(const char *own, char *out, size_t size)
 
 static int write_maps(pid_t pid, const struct launch *l)
 {
-	char uids[1024], gids[1024];
+	char uids[2048], gids[2048];
 	int err;
 
 	if (!launch_is_privileged()) {
@@ -103,6 +109,9 @@ static int write_maps(pid_t pid, const struct launch *l)
 		err = write_proc(pid, "setgroups", "deny");
 		if (err && err != -ENOENT)
 			return err;
+	} else if (l->uid_map && *l->uid_map && l->gid_map && *l->gid_map) {
+		snprintf(uids, sizeof(uids), "%s", l->uid_map);
+		snprintf(gids, sizeof(gids), "%s", l->gid_map);
 	} else if (l->ids == LAUNCH_IDS_ALL) {
 		identity_map("/proc/self/uid_map", uids, sizeof(uids));
 		identity_map("/proc/self/gid_map", gids, sizeof(gids));

@@ -25,6 +25,7 @@ struct launch {
 	int conf_fd;		     /* the number it gets there */
 	enum launch_ids ids;
 	const struct cgroup *cgroup; /* where it is put before it runs anything */
+	const char *uid_map, *gid_map; /* maps an engine asks for, instead of those of `ids`; or NULL */
 	unsigned weaker;	     /* enum weaker_layer bits the user allows to be missing */
 	/* fds[i] of the caller becomes fd to[i] of the process; nothing else is open there but 0-2
 	 * (given here too, or /dev/null). */
@@ -36,6 +37,25 @@ struct launch {
 pid_t launch_start(const struct launch *l);
 /* The directory of the other binaries: beside this program, or ../libexec/caisson. */
 void launch_find_binary(const char *name, char *path, size_t size);
+/* Puts fd among those the process gets, as number `to`. */
+void launch_fd(struct launch *l, int fd, int to);
+
+/* What a file server for root-owned trees may keep; docs in ARCHITECTURE.md, "privileges". */
+#define LAUNCH_CAPS_READ_ANY 0x4ull	/* DAC_READ_SEARCH */
+#define LAUNCH_CAPS_FILE_SERVER 0x1full /* CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID */
+
+/* fd numbers in the sentry and in the gofer. */
+enum {
+	SENTRY_FD_CONF = 3,
+	SENTRY_FD_CONTROL = 4,
+	SENTRY_FD_GOFER = 5,
+	SENTRY_FD_LOG = 6,
+	SENTRY_FD_STDIN = 7,
+	SENTRY_FD_STDOUT = 8,
+	SENTRY_FD_STDERR = 9,
+};
+enum { GOFER_FD_SOCKET = 3, GOFER_FD_CONF = 4, GOFER_FD_LOG = 5 };
+
 /* True when the caller may map other users' ids into a user namespace. */
 int launch_is_privileged(void);
 

@@ -286,7 +286,7 @@ static int probe(struct task *t, const char *path)
 	struct file *f;
 
 	task_vfs_ctx(t, &ctx);
-	f = vfs_open_exec(&ctx, NULL, path, O_RDONLY);
+	f = vfs_open_exec(&ctx, NULL, path, LOOKUP_FOLLOW);
 	task_vfs_ctx_put(&ctx);
 	if (IS_ERR(f))
 		return (int)PTR_ERR(f);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Containers as whole things: making, asking, ending them. Everything here ends the process with
+ * runc's words on failure, unless said otherwise. */
+#ifndef CAISSON_RUNTIME_CONTAINER_H
+#define CAISSON_RUNTIME_CONTAINER_H
+
+#include <sys/types.h>
+
+#include "runtime/state.h"
+
+struct container_options {
+	const char *bundle, *pid_file, *console_socket;
+	int preserve_fds;
+	int no_pivot, no_new_keyring, no_subreaper, detach, keep; /* some only accepted */
+	int foreground; /* `run` stays: it watches the terminal itself */
+};
+
+/* Makes it up to "created"; the waiter's pid, a child of the caller. */
+pid_t container_create(const char *id, const struct container_options *o);
+/* Lets its program run. */
+void container_start(struct state *s);
+/* "creating", "created", "running", "paused" or "stopped". */
+const char *container_status(const struct state *s);
+/* Opens or dies with "container does not exist". */
+void container_open(struct state *s, const char *id, int lock);
+/* Kills what lives, removes cgroups and the directory, runs poststop hooks. */
+void container_destroy(struct state *s);
+/* The state object of the specification; the caller puts it. */
+struct json_object *container_state_json(const struct state *s, const char *status);
+/* A terminal: sends the master to the socket, returns the slave (raw). */
+int container_console(const char *socket_path, unsigned rows, unsigned cols);
+void container_pid_file(const char *path, pid_t pid);
+/* A path from the caller as an absolute one that exists; owned by the caller. */
+char *container_bundle(const char *bundle);
+
+#endif
