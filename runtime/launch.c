@@ -288,7 +288,8 @@ pid_t launch_start(const struct launch *l)
 			    l->what, strerror(-err));
 		}
 	}
-	cgroup_add(l->cgroup, pid);
+	if (l->cgroup)
+		cgroup_add(l->cgroup, pid);
 	if (write(go[1], "g", 1) != 1)
 		die(EXIT_SETUP, "the %s process ended at once", l->what);
 	close(go[1]);
