@@ -143,9 +143,28 @@ out:
 	return err;
 }
 
+/*
+ * The bytes of a frame on its way back, read in one go from the ucontext up to where the FP state
+ * of a frame of ours ends. A guest may have moved the FP state elsewhere: then it is read there.
+ */
+struct frame_bytes {
+	uint64_t at;
+	size_t len;
+	uint8_t *data;
+};
+
+static int frame_get(struct task *t, const struct frame_bytes *fb, uint64_t from, void *to, size_t n)
+{
+	if (from >= fb->at && from - fb->at <= fb->len && n <= fb->len - (from - fb->at)) {
+		memcpy(to, fb->data + (from - fb->at), n);
+		return 0;
+	}
+	return copy_from_user(t, to, from, n);
+}
+
 /* What the software bytes say about the image; 0 when it is a bare FXSAVE one. */
-static size_t frame_xstate_size(struct task *t, uint64_t at, const uint8_t *fx, size_t xsize,
-				uint64_t *xfeatures)
+static size_t frame_xstate_size(struct task *t, const struct frame_bytes *fb, uint64_t at,
+				const uint8_t *fx, size_t xsize, uint64_t *xfeatures)
 {
 	struct linux_fpx_sw_bytes sw;
 	uint32_t magic2;
@@ -154,13 +173,14 @@ static size_t frame_xstate_size(struct task *t, uint64_t at, const uint8_t *fx, 
 	if (sw.magic1 != LINUX_FP_XSTATE_MAGIC1 || sw.xstate_size < XSAVE_HDR_END ||
 	    sw.xstate_size > xsize || sw.xstate_size > sw.extended_size)
 		return 0;
-	if (get_user_u32(t, at + sw.xstate_size, &magic2) || magic2 != LINUX_FP_XSTATE_MAGIC2)
+	if (frame_get(t, fb, at + sw.xstate_size, &magic2, sizeof(magic2)) ||
+	    magic2 != LINUX_FP_XSTATE_MAGIC2)
 		return 0;
 	*xfeatures = sw.xfeatures;
 	return sw.xstate_size;
 }
 
-static int fpstate_restore(struct task *t, uint64_t at)
+static int fpstate_restore(struct task *t, const struct frame_bytes *fb, uint64_t at)
 {
 	size_t xsize = platform_xstate_size(t->k->platform), n;
 	uint64_t xfeatures = 3, bv;
@@ -174,14 +194,14 @@ static int fpstate_restore(struct task *t, uint64_t at)
 	buf = calloc(1, xsize);
 	if (!buf)
 		return -EFAULT;
-	if (copy_from_user(t, buf, at, FXSAVE_SIZE))
+	if (frame_get(t, fb, at, buf, FXSAVE_SIZE))
 		goto out;
-	n = frame_xstate_size(t, at, buf, xsize, &xfeatures);
+	n = frame_xstate_size(t, fb, at, buf, xsize, &xfeatures);
 	if (!n) {
 		err = context_fpstate_set(t->ctx, buf, FXSAVE_SIZE);
 		goto out;
 	}
-	if (copy_from_user(t, buf + FXSAVE_SIZE, at + FXSAVE_SIZE, n - FXSAVE_SIZE))
+	if (frame_get(t, fb, at + FXSAVE_SIZE, buf + FXSAVE_SIZE, n - FXSAVE_SIZE))
 		goto out;
 	/* Features the frame does not claim start afresh. */
 	memcpy(&bv, buf + XSTATE_BV_OFF, sizeof(bv));
@@ -221,14 +241,15 @@ static void sigcontext_to_regs(struct task *t, const struct linux_sigcontext *sc
 	r->orig_rax = (uint64_t)-1;
 }
 
-int signal_frame_pop(struct task *t)
+/* Registers, mask, FP state and altstack of a frame that has been read. */
+static int frame_apply(struct task *t, const struct frame_bytes *fb)
 {
 	struct linux_ucontext uc;
-	uint64_t at = t->regs.rsp - 8 + offsetof(struct linux_rt_sigframe, uc);
 	stack_t ss;
 
-	if (copy_from_user(t, &uc, at, sizeof(uc)))
+	if (fb->len < sizeof(uc))
 		return -EFAULT;
+	memcpy(&uc, fb->data, sizeof(uc));
 	/* A program that wrote a non-canonical rip would fault at its first instruction. */
 	if ((int64_t)(uc.mcontext.rip << 16) >> 16 != (int64_t)uc.mcontext.rip)
 		return -EFAULT;
@@ -236,9 +257,32 @@ int signal_frame_pop(struct task *t)
 		return -EFAULT;
 	signal_set_blocked(t, uc.sigmask);
 	sigcontext_to_regs(t, &uc.mcontext);
-	if (fpstate_restore(t, uc.mcontext.fpstate))
+	if (fpstate_restore(t, fb, uc.mcontext.fpstate))
 		return -EFAULT;
 	ss = uc.stack;
 	altstack_set(t, &ss, t->regs.rsp, LINUX_MINSIGSTKSZ); /* Linux ignores its complaints here too */
 	return 0;
+}
+
+int signal_frame_pop(struct task *t)
+{
+	/* The gaps that alignment leaves below the FP state are under 80 bytes. */
+	size_t size = sizeof(struct linux_rt_sigframe) + 80 + platform_xstate_size(t->k->platform) +
+		      LINUX_FP_XSTATE_MAGIC2_SIZE;
+	struct frame_bytes fb = { .at = t->regs.rsp - 8 + offsetof(struct linux_rt_sigframe, uc) };
+	ssize_t n;
+	int err;
+
+	if (!guest_range_ok(fb.at, sizeof(struct linux_ucontext)))
+		return -EFAULT;
+	if (!guest_range_ok(fb.at, size))
+		size = (size_t)(GUEST_TASK_SIZE - fb.at);
+	fb.data = malloc(size);
+	if (!fb.data)
+		return -EFAULT;
+	n = copy_from_user_some(t, fb.data, fb.at, size);
+	fb.len = n < 0 ? 0 : (size_t)n;
+	err = frame_apply(t, &fb);
+	free(fb.data);
+	return err;
 }
