@@ -386,6 +386,22 @@ static void supervise(struct sandbox *s, struct result *r, int sigfd)
 	}
 }
 
+/* It leaves when the sentry's end of its socket closes, unless something keeps it: a dead network
+ * filesystem, a SIGSTOP. */
+static void wait_gofer(pid_t pid)
+{
+	for (int i = 0; i < 60; i++) {
+		pid_t got = waitpid(pid, NULL, WNOHANG);
+
+		if (got == pid || (got < 0 && errno != EINTR))
+			return;
+		poll(NULL, 0, i < 20 ? 1 : 5);
+	}
+	kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
 int run_for_people(int argc, char **argv)
 {
 	struct sandbox s = { .control = -1, .log_fd = -1 };
@@ -435,9 +451,7 @@ int run_for_people(int argc, char **argv)
 	supervise(&s, &r, sigfd);
 	terminal_restore();
 	close(s.control);
-	/* The gofer leaves when the sentry's end of its socket closes. */
-	while (waitpid(s.gofer, NULL, 0) < 0 && errno == EINTR)
-		;
+	wait_gofer(s.gofer);
 	cgroup_remove(&s.cgroup);
 	if (r.message[0] && (!strcmp(r.reason, "setup-error") || !strcmp(r.reason, "internal-error")))
 		warn("%s", r.message);

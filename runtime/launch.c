@@ -28,7 +28,7 @@
 #include "runtime/options.h"
 
 #define NOBODY 65534u
-#define FD_TEMP_BASE 200 /* fds are parked above this while the low numbers are filled */
+#define FD_TEMP_BASE 64 /* fds are parked above this while the low numbers are filled */
 
 void launch_fd(struct launch *l, int fd, int to)
 {
@@ -129,6 +129,21 @@ __attribute__((noreturn)) static void child_fail(int report, const char *step)
 	_exit(EXIT_SETUP);
 }
 
+/* The lowest fd from `from` on that the process keeps up to its exec; ~0 for none. */
+static unsigned kept_from(const struct launch *l, unsigned from, int report, int bin)
+{
+	unsigned best = ~0u;
+	const int more[] = { l->conf_fd, report, bin };
+
+	for (size_t i = 0; i < l->fd_count; i++)
+		if ((unsigned)l->to[i] >= from && (unsigned)l->to[i] < best)
+			best = (unsigned)l->to[i];
+	for (size_t i = 0; i < sizeof(more) / sizeof(*more); i++)
+		if (more[i] >= 0 && (unsigned)more[i] >= from && (unsigned)more[i] < best)
+			best = (unsigned)more[i];
+	return best;
+}
+
 /* In the new process, after the parent's go: becomes the binary. */
 __attribute__((noreturn)) static void child_main(const struct launch *l, int conf, int report,
 						 int in_userns)
@@ -156,37 +171,30 @@ __attribute__((noreturn)) static void child_main(const struct launch *l, int con
 
 	if (bin < 0 && errno != EACCES)
 		child_fail(report, l->binary);
-	for (size_t i = 0; i < l->fd_count; i++)
-		if (fcntl(l->fds[i], F_DUPFD, FD_TEMP_BASE + (int)i) != FD_TEMP_BASE + (int)i)
-			child_fail(report, "moving file descriptors");
-	int conf_temp = fcntl(conf, F_DUPFD, FD_TEMP_BASE + 64);
-	int report_temp = fcntl(report, F_DUPFD_CLOEXEC, FD_TEMP_BASE + 65);
-	int bin_temp = bin < 0 ? -1 : fcntl(bin, F_DUPFD_CLOEXEC, FD_TEMP_BASE + 66);
+	/* Out of the way of the numbers they are to get, each to wherever there is room. */
+	int temp[16], conf_temp = fcntl(conf, F_DUPFD_CLOEXEC, FD_TEMP_BASE);
+	int report_temp = fcntl(report, F_DUPFD_CLOEXEC, FD_TEMP_BASE);
+	int bin_temp = bin < 0 ? -1 : fcntl(bin, F_DUPFD_CLOEXEC, FD_TEMP_BASE);
 
-	if (conf_temp < 0 || report_temp < 0)
+	if (conf_temp < 0 || report_temp < 0 || (bin >= 0 && bin_temp < 0))
 		child_fail(report, "moving file descriptors");
 	report = report_temp;
+	for (size_t i = 0; i < l->fd_count; i++) {
+		temp[i] = fcntl(l->fds[i], F_DUPFD_CLOEXEC, FD_TEMP_BASE);
+		if (temp[i] < 0)
+			child_fail(report, "moving file descriptors");
+	}
 	for (size_t i = 0; i < l->fd_count; i++)
-		if (dup2(FD_TEMP_BASE + (int)i, l->to[i]) < 0)
+		if (dup2(temp[i], l->to[i]) < 0)
 			child_fail(report, "placing file descriptors");
 	if (dup2(conf_temp, l->conf_fd) < 0)
 		child_fail(report, "placing file descriptors");
 	/* Keep 0-2, the given numbers, and the two close-on-exec ones; all others go. */
-	int top = l->conf_fd;
-
-	for (size_t i = 0; i < l->fd_count; i++)
-		top = l->to[i] > top ? l->to[i] : top;
-	for (int fd = 3; fd <= top; fd++) {
-		int keep = fd == l->conf_fd;
-
-		for (size_t i = 0; i < l->fd_count; i++)
-			keep |= fd == l->to[i];
-		if (!keep)
-			close(fd);
+	for (unsigned fd = 3, next; fd != ~0u; fd = next + (next != ~0u)) {
+		next = kept_from(l, fd, report, bin_temp);
+		if (next > fd && syscall(SYS_close_range, fd, next == ~0u ? next : next - 1, 0) != 0)
+			child_fail(report, "close_range");
 	}
-	if (syscall(SYS_close_range, top + 1, report - 1, 0) != 0)
-		child_fail(report, "close_range");
-	syscall(SYS_close_range, (bin_temp > report ? bin_temp : report) + 1, ~0u, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	snprintf(conf_arg, sizeof(conf_arg), "%d", l->conf_fd);
 	char *argv[] = { (char *)l->binary, conf_arg, NULL };

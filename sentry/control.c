@@ -22,12 +22,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "platform/base/ktimer.h"
 #include "platform/base/log.h"
 #include "sentry/boot.h"
 #include "sentry/signal/signal.h"
 #include "sentry/task/task_priv.h"
 
 #define MESSAGE_MAX 8192
+#define KILL_PATIENCE_NS 800000000u
+
+static struct ktimer g_kill_timer; /* armed by the first lethal signal, g_kill_signal */
+static int g_kill_signal;
 #define FDS_MAX 5 /* connection, configuration, stdio */
 
 struct message {
@@ -99,15 +104,38 @@ static int only_init_ignores(struct thread_group *init, int signo)
 		  SIGBIT(SIGTSTP) | SIGBIT(SIGTTIN) | SIGBIT(SIGTTOU)) & SIGBIT(signo));
 }
 
+static void kill_due(struct ktimer *timer)
+{
+	struct kernel *k = timer->priv;
+
+	log_warn("control: the first program does not end; the sandbox does");
+	kernel_exit(k, "signaled", __atomic_load_n(&g_kill_signal, __ATOMIC_RELAXED));
+}
+
+/*
+ * The first process ends as soon as its threads see it. One that waits for the gofer does not, and
+ * the gofer may wait for a network filesystem for ever.
+ */
+static void arm_kill(struct kernel *k, int signo)
+{
+	if (__atomic_exchange_n(&g_kill_signal, signo, __ATOMIC_SEQ_CST))
+		return;
+	ktimer_init(&g_kill_timer, kill_due, k);
+	ktimer_arm(&g_kill_timer, mono_now_ns() + KILL_PATIENCE_NS);
+}
+
 static void signal_one(struct thread_group *tg, int signo, int force)
 {
 	siginfo_t si;
 
 	siginfo_kernel(&si, signo);
-	if (signo == SIGKILL || (force && only_init_ignores(tg, signo)))
+	if (signo == SIGKILL || (force && only_init_ignores(tg, signo))) {
 		tg_exit_locked(tg, signo);
-	else
+		if (tg == tg->k->init)
+			arm_kill(tg->k, signo);
+	} else {
 		signal_send_group_locked(tg, &si);
+	}
 }
 
 static void do_signal(struct kernel *k, struct message *m)

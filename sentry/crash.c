@@ -79,12 +79,30 @@ __attribute__((no_sanitize("address", "undefined"))) static void on_crash(int si
 	__builtin_trap();
 }
 
+#ifdef __SANITIZE_ADDRESS__
+/* No symbolizer can be started from here, and no ptrace for leaks. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "symbolize=0:detect_leaks=0:handle_segv=0:handle_abort=0:quarantine_size_mb=32:"
+	       "use_sigaltstack=0:malloc_context_size=12";
+}
+const char *__ubsan_default_options(void);
+const char *__ubsan_default_options(void)
+{
+	return "symbolize=0:print_stacktrace=1";
+}
+#endif
+
 void crash_setup(int log_fd)
 {
 	static const int fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT };
 	struct sigaction sa;
 
 	g_crash_fd = log_fd;
+#ifdef __SANITIZE_ADDRESS__
+	dup2(log_fd, 2); /* where reports go */
+#endif
 	memset(&sa, 0, sizeof(sa));
 	sa.sa_sigaction = on_crash;
 	sa.sa_flags = SA_SIGINFO | (int)SA_RESETHAND | SA_NODEFER;

@@ -422,6 +422,8 @@ static int spawn(struct systrap_context *parent, struct systrap_context *c)
 	if (c->slot_fate == SLOT_UNMAPPED) {
 		order_add(&l, 1, p->slots_fd, SYS_mmap, addr, SLOT_SIZE, PROT_READ | PROT_WRITE,
 			  MAP_SHARED | MAP_FIXED, 0, (uint64_t)c->slot * SLOT_SIZE);
+		/* Before the clone, or the child keeps it. */
+		order_add(&l, 0, -1, SYS_close, 0, 0, 0, 0, 0, 0);
 		calls++;
 	}
 	order_add(&l, 1, -1, SYS_clone, thread ? THREAD_FLAGS : PROCESS_FLAGS, stack, 0, 0,

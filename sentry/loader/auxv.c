@@ -109,7 +109,7 @@ static uint64_t total_len(char *const *s, size_t count)
 
 int stack_build(struct mm *mm, const struct stack_args *a, uint64_t *sp)
 {
-	size_t size = stack_size_needed(a), vec_words;
+	size_t size = (stack_size_needed(a) + 15) & ~15ull, vec_words; /* the vectors are aligned */
 	struct stack_addrs at;
 	struct aux aux = { .n = 0 };
 	uint64_t low = a->stack_top - size, pointer;
