@@ -18,8 +18,6 @@
 #define FIX_THREADS 3
 #define FIX_PAGE 0x200000ull /* four writable pages of guest memory */
 
-struct kernel *g_kernel;
-
 struct fixture {
 	struct kernel k;
 	struct pid_ns ns;

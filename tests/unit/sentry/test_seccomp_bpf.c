@@ -8,8 +8,6 @@
 
 #include "sentry/seccomp/seccomp.h"
 
-struct kernel *g_kernel;
-
 #define S(code, k) ((struct sock_filter)BPF_STMT(code, k))
 #define J(code, k, t, f) ((struct sock_filter)BPF_JUMP(code, k, t, f))
 #define RUN(d, ...)                                                                        \
