@@ -200,5 +200,5 @@ long inet_ioctl(struct socket *s, struct ioctl_req *r)
 		v = endpoint_at_mark(i->ep);
 		return r->copy_out(r, r->arg, &v, sizeof(v));
 	}
-	return netdev_ioctl(s, r);
+	return -ENOIOCTLCMD;
 }

@@ -13,6 +13,7 @@
 #include <sys/time.h>
 
 #include "platform/base/log.h"
+#include "sentry/socket/inet_priv.h"
 
 /* net.core.[rw]mem_default and _max of Linux. */
 #define BUF_DEFAULT 212992
@@ -99,7 +100,9 @@ static long sock_ioctl(struct file *f, struct ioctl_req *r)
 {
 	struct socket *s = f->priv;
 
-	return s->ops->ioctl ? s->ops->ioctl(s, r) : -ENOIOCTLCMD;
+	long ret = s->ops->ioctl ? s->ops->ioctl(s, r) : -ENOIOCTLCMD;
+
+	return ret == -ENOIOCTLCMD ? netdev_ioctl(s, r) : ret; /* any socket answers those */
 }
 
 static void sock_release(struct file *f)
