@@ -212,10 +212,10 @@ static void build_sentry_conf(struct sandbox *s, struct bootconf *c)
 	add_mount(c, "tmpfs", "shm", "/dev/shm", "nosuid,nodev,mode=1777");
 	add_mount(c, "mqueue", "mqueue", "/dev/mqueue", "nosuid,nodev,noexec");
 	if (!o->rootfs) { /* host directories that are hidden, but that programs expect */
-		add_mount(c, "tmpfs", "tmpfs", "/tmp", "nosuid,nodev,mode=1777");
-		add_mount(c, "tmpfs", "tmpfs", "/var/tmp", "nosuid,nodev,mode=1777");
+		add_mount(c, "tmpfs", "tmpfs", "/tmp", "mode=1777");
+		add_mount(c, "tmpfs", "tmpfs", "/var/tmp", "mode=1777");
 		add_mount(c, "tmpfs", "tmpfs", "/run", "nosuid,nodev,mode=755");
-		add_mount(c, "tmpfs", "tmpfs", "/root", "nosuid,nodev,mode=700");
+		add_mount(c, "tmpfs", "tmpfs", "/root", "mode=700");
 	}
 	for (size_t i = 0; i < o->bind_count; i++) {
 		char id[32];

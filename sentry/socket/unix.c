@@ -234,7 +234,7 @@ static int op_bind(struct socket *s, struct task *t, const struct sockaddr_stora
 	if (kind == 2)
 		return unix_autobind(u);
 	lock_acquire(&l->lock);
-	int err = u->addr_len ? -EINVAL : 0;
+	int err = kind == 1 && u->addr_len ? -EINVAL : 0; /* a path is tried first: it may be in use */
 
 	if (!err && kind == 1) {
 		if (abstract_find(l, &un, len, s->type)) {
