@@ -225,6 +225,17 @@ int context_patch(struct context *c, uint64_t after, uint64_t start, uint64_t en
 	return c->ops->ctx_patch ? c->ops->ctx_patch(c, after, start, end) : -EOPNOTSUPP;
 }
 
+int context_answer(struct context *c, int nr, uint32_t value)
+{
+	return c->ops->ctx_answer ? c->ops->ctx_answer(c, nr, value) : 0;
+}
+
+void context_answers_clear(struct context *c)
+{
+	if (c->ops->ctx_answers_clear)
+		c->ops->ctx_answers_clear(c);
+}
+
 int context_cpu_time(struct context *c, uint64_t *ns)
 {
 	return c->ops->ctx_cpu_time(c, ns);

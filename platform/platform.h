@@ -87,6 +87,7 @@ struct platform_options {
 	uint32_t flags;		/* PLATFORM_* */
 };
 #define PLATFORM_NOPATCH 1u /* every syscall of a guest traps */
+#define PLATFORM_NOSTUB 2u  /* context_answer() does nothing */
 
 /* ---- life ---- */
 
@@ -218,6 +219,15 @@ void context_fpstate_reset(struct context *c);
  * guest's own registers, and what it sees by executing the text from any place, do not change.
  */
 int context_patch(struct context *c, uint64_t after, uint64_t start, uint64_t end);
+
+/*
+ * The syscall `nr` of this context (getpid, gettid, get[e]uid, get[e]gid) may be answered with
+ * `value` without an event from now on, until context_answers_clear(). 1: so it may be, 0: this
+ * platform, or this call, does not do that. The owner's, and for a single-threaded guest only: no
+ * other thread can take it back while the guest runs. A fresh context has no answers.
+ */
+int context_answer(struct context *c, int nr, uint32_t value);
+void context_answers_clear(struct context *c);
 
 /* CPU time this guest thread has used in its host thread, ns; the owner's own context only. */
 int context_cpu_time(struct context *c, uint64_t *ns);

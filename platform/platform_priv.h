@@ -38,6 +38,8 @@ struct platform_ops {
 	int (*fpstate_set)(struct context *c, const void *buf, size_t size);
 	void (*fpstate_reset)(struct context *c);
 	int (*ctx_patch)(struct context *c, uint64_t after, uint64_t start, uint64_t end); /* or NULL */
+	int (*ctx_answer)(struct context *c, int nr, uint32_t value); /* or NULL, with the next */
+	void (*ctx_answers_clear)(struct context *c);
 	int (*ctx_cpu_time)(struct context *c, uint64_t *ns);
 	int (*set_affinity)(struct context *c, const void *mask, size_t size);
 	int (*set_nice)(struct context *c, int nice);

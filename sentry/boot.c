@@ -83,6 +83,8 @@ static uint32_t platform_flags(struct kernel *k)
 
 		if (n == 7 && !strncmp(list, "nopatch", n))
 			flags |= PLATFORM_NOPATCH;
+		else if (n == 6 && !strncmp(list, "nostub", n))
+			flags |= PLATFORM_NOSTUB;
 		else if (n)
 			log_warn("platform flag \"%.*s\" does not exist", (int)n, list);
 		list += n + (list[n] == ',');

@@ -522,6 +522,7 @@ static struct systrap_context *unpark(struct systrap_context *parent)
 	if (!c)
 		return NULL;
 	c->interrupt = 0;
+	memset(c->msg->answers, 0, sizeof(c->msg->answers));
 	c->guest_cycles = c->service_cycles = c->event_at = 0;
 	if (frame_ensure(parent) || frame_ensure(c)) /* gone, as its first switch will tell */
 		return c;

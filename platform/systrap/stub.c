@@ -29,6 +29,7 @@ uint64_t stub_child(struct sysmsg *m);
 void stub_fast_serve(struct sysmsg *m);
 /* The patched call's entry and exit in stub_entry.S; the trap that makes a signal frame of it. */
 extern const char stub_fast[], stub_fast_leave[], stub_fast_end[], stub_frame_trap[];
+extern const char stub_answer[], stub_answer_mov[], stub_answer_end[];
 
 static inline uint64_t read_fs_base(void)
 {
@@ -141,6 +142,14 @@ static int interrupt_in_call(struct sysmsg *m, struct frame_mcontext *mc)
 	const struct fast_regs *r = (struct fast_regs *)((uint64_t)m + SLOT_FAST_REGS);
 	uint64_t *to = &mc->r8;
 
+	if (mc->rip >= (uint64_t)stub_answer && mc->rip < (uint64_t)stub_answer_end) {
+		if (mc->rip <= (uint64_t)stub_answer_mov)
+			mc->rax = mc->rcx;
+		mc->rip = mc->rcx = r->rip;
+		mc->rsp = r->rsp;
+		mc->eflags = mc->r11 = r->eflags;
+		return 1;
+	}
 	if (!(mc->rip >= (uint64_t)stub_fast_leave && mc->rip < (uint64_t)stub_fast_end) &&
 	    (mc->rip >= TRAMPOLINE_ADDR || __atomic_load_n(&m->fast_stage, __ATOMIC_RELAXED) != FAST_LEAVING ||
 	     (mc->rip >= (uint64_t)stub_fast && mc->rip < (uint64_t)stub_fast_leave))) {

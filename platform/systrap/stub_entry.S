@@ -100,9 +100,21 @@ stub_cmpxchg_fault:
 	/*
 	 * A trampoline jumps here: r11 is the slot, rcx the address after the site, all else the
 	 * guest's. An interrupt up to stub_fast_served means that the call is still to come, one
-	 * from stub_fast_leave on that it is done (stub.c).
+	 * from stub_fast_leave on that it is done (stub.c). Between stub_answer and stub_answer_end
+	 * the call is done too: it was one whose result the sentry has left in the slot. Only rax,
+	 * rcx, r11, rsp and the flags have changed there; up to stub_answer_mov the result is in rcx.
 	 */
-	.globl stub_fast, stub_fast_served, stub_fast_leave, stub_fast_end
+	.globl stub_fast, stub_fast_leave, stub_fast_end
+	.globl stub_answer, stub_answer_mov, stub_answer_end
+	.macro answer nr, index
+	cmpl	$\nr, %eax
+	jne	1f
+	cmpb	$0, MSG_ANSWERS + \index(%r11)
+	je	2f
+	movl	MSG_ANSWER + 4 * \index(%r11), %ecx
+	jmp	3f
+1:
+	.endm
 stub_fast:
 	movq	%rsp, SLOT_FAST_REGS + FR_RSP(%r11)
 	leaq	SLOT_FAST_REGS(%r11), %rsp
@@ -110,7 +122,13 @@ stub_fast:
 	popq	SLOT_FAST_REGS + FR_EFLAGS(%r11)
 	movl	$0, MSG_FAST_STAGE(%r11)
 	movq	%rcx, SLOT_FAST_REGS + FR_RIP(%r11)
-	movq	%rax, SLOT_FAST_REGS + FR_RAX(%r11)
+	answer	39, ANSWER_GETPID
+	answer	186, ANSWER_GETTID
+	answer	102, ANSWER_GETUID
+	answer	107, ANSWER_GETEUID
+	answer	104, ANSWER_GETGID
+	answer	108, ANSWER_GETEGID
+2:	movq	%rax, SLOT_FAST_REGS + FR_RAX(%r11)
 	movq	%r8, SLOT_FAST_REGS + FR_R8(%r11)
 	movq	%r9, SLOT_FAST_REGS + FR_R9(%r11)
 	movq	%r10, SLOT_FAST_REGS + FR_R10(%r11)
@@ -144,6 +162,20 @@ stub_fast_leave:
 	movq	FR_EFLAGS(%r11), %r11
 	jmpq	*%rcx
 stub_fast_end:
+
+	/* An interrupt that came before this point is in fast_pending: then the sentry serves. */
+3:	cmpl	$0, MSG_FAST_PENDING(%r11)
+stub_answer:
+	jne	2b
+stub_answer_mov:
+	movq	%rcx, %rax
+	pushq	SLOT_FAST_REGS + FR_EFLAGS(%r11)
+	popfq
+	movq	SLOT_FAST_REGS + FR_RIP(%r11), %rcx
+	movq	SLOT_FAST_REGS + FR_RSP(%r11), %rsp
+	movq	SLOT_FAST_REGS + FR_EFLAGS(%r11), %r11
+	jmpq	*%rcx
+stub_answer_end:
 
 	/* The zygote, once its filter is on: drops its fds and all memory, stops in the handler. */
 	.globl stub_zygote

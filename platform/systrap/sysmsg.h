@@ -44,6 +44,17 @@
 #define SELF_MAGIC 0x53a17b05
 #define MSG_SELF 0x140
 #define MSG_FAST_STAGE 0x148
+#define MSG_FAST_PENDING 0x14c
+#define MSG_ANSWERS 0x150 /* a byte each: the stub may answer by itself */
+#define MSG_ANSWER 0x158
+/* Indices of answers. */
+#define ANSWER_GETPID 0
+#define ANSWER_GETTID 1
+#define ANSWER_GETUID 2
+#define ANSWER_GETEUID 3
+#define ANSWER_GETGID 4
+#define ANSWER_GETEGID 5
+#define ANSWER_COUNT 6
 
 /* Offsets in struct fast_regs. */
 #define FR_R8 0
@@ -151,7 +162,9 @@ struct sysmsg {
 	uint64_t self;	       /* see SELF_MAGIC; sentry -> stub */
 	uint32_t fast_stage;   /* the stub's own */
 	uint32_t fast_pending; /* the stub's own: an interrupt came that has not been reported */
-	uint64_t pad5[14];
+	uint8_t answers[8];    /* sentry -> stub: calls that the stub answers, see stub_fast */
+	uint32_t answer[ANSWER_COUNT];
+	uint64_t pad5[10];
 	struct sysmsg_order orders[SYSMSG_MAX_ORDERS];
 };
 
@@ -198,6 +211,9 @@ struct frame_ucontext {
 _Static_assert(sizeof(struct sysmsg) <= SLOT_BOUNCE, "the message fits its page");
 _Static_assert(__builtin_offsetof(struct sysmsg, self) == MSG_SELF, "for the assembler");
 _Static_assert(__builtin_offsetof(struct sysmsg, fast_stage) == MSG_FAST_STAGE, "the same");
+_Static_assert(__builtin_offsetof(struct sysmsg, fast_pending) == MSG_FAST_PENDING, "the same");
+_Static_assert(__builtin_offsetof(struct sysmsg, answers) == MSG_ANSWERS, "the same");
+_Static_assert(__builtin_offsetof(struct sysmsg, answer) == MSG_ANSWER, "the same");
 _Static_assert(sizeof(struct fast_regs) == FR_EFLAGS + 8, "the same");
 _Static_assert(__builtin_offsetof(struct fast_regs, rip) == FR_RIP, "the same");
 _Static_assert(SLOT_FAST_REGS + sizeof(struct fast_regs) <= SLOT_STACK, "below the signal stack");

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -220,6 +221,32 @@ static void systrap_stats(const struct platform *base, struct platform_stats *st
 	lock_release(&p->lock);
 }
 
+static int systrap_ctx_answer(struct context *base, int nr, uint32_t value)
+{
+	static const uint16_t calls[ANSWER_COUNT] = {
+		[ANSWER_GETPID] = SYS_getpid, [ANSWER_GETTID] = SYS_gettid,
+		[ANSWER_GETUID] = SYS_getuid, [ANSWER_GETEUID] = SYS_geteuid,
+		[ANSWER_GETGID] = SYS_getgid, [ANSWER_GETEGID] = SYS_getegid,
+	};
+	struct systrap_context *c = to_context(base);
+
+	if (c->plat->flags & PLATFORM_NOSTUB)
+		return 0;
+	for (size_t i = 0; i < ANSWER_COUNT; i++) {
+		if (calls[i] != nr)
+			continue;
+		c->msg->answer[i] = value;
+		c->msg->answers[i] = 1;
+		return 1;
+	}
+	return 0;
+}
+
+static void systrap_ctx_answers_clear(struct context *base)
+{
+	memset(to_context(base)->msg->answers, 0, ANSWER_COUNT);
+}
+
 /* #hostcalls: sched_setaffinity */
 static int systrap_set_affinity(struct context *base, const void *mask, size_t size)
 {
@@ -270,6 +297,8 @@ const struct platform_ops systrap_ops = {
 	.fpstate_set = systrap_fpstate_set,
 	.fpstate_reset = systrap_fpstate_reset,
 	.ctx_patch = systrap_ctx_patch,
+	.ctx_answer = systrap_ctx_answer,
+	.ctx_answers_clear = systrap_ctx_answers_clear,
 	.ctx_cpu_time = systrap_ctx_cpu_time,
 	.set_affinity = systrap_set_affinity,
 	.set_nice = systrap_set_nice,

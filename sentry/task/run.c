@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include "platform/base/assert.h"
 #include "platform/base/log.h"
@@ -61,6 +62,27 @@ static void host_process_gone(struct task *t)
 	lock_release(&t->k->tasks_lock);
 }
 
+/*
+ * Calls whose result only the task itself can change are left to the platform once they have been
+ * served: nobody watches, and no other thread of the process could start to (ptrace stops the task
+ * first; a seccomp filter of another thread could not).
+ */
+static int may_answer(struct task *t)
+{
+	return !t->k->strace && !t->seccomp && !__atomic_load_n(&t->ptrace, __ATOMIC_RELAXED) &&
+	       __atomic_load_n(&t->tg->live, __ATOMIC_RELAXED) == 1;
+}
+
+static void offer_answer(struct task *t, uint64_t nr)
+{
+	if (nr != SYS_getpid && nr != SYS_gettid && nr != SYS_getuid && nr != SYS_geteuid &&
+	    nr != SYS_getgid && nr != SYS_getegid)
+		return;
+	if (t->answers != TASK_ANSWERS_STALE && may_answer(t) && !(t->regs.rax >> 32) &&
+	    context_answer(t->ctx, (int)nr, (uint32_t)t->regs.rax))
+		t->answers = TASK_ANSWERS_GIVEN;
+}
+
 static void serve(struct task *t, struct platform_event *ev)
 {
 	switch (ev->kind) {
@@ -68,6 +90,8 @@ static void serve(struct task *t, struct platform_event *ev)
 		if (ev->hot && !__atomic_load_n(&t->ptrace, __ATOMIC_RELAXED))
 			mm_patch_site(t, t->regs.rip);
 		syscall_dispatch(t, (int)ev->foreign_abi);
+		if (!ev->foreign_abi)
+			offer_answer(t, t->regs.orig_rax);
 		break;
 	case EVENT_FAULT:
 		t->ru.minflt++;
@@ -101,6 +125,10 @@ static void run(struct task *t)
 	for (;;) {
 		before_guest(t);
 		lock_assert_none_held();
+		if (t->answers && (t->answers == TASK_ANSWERS_STALE || !may_answer(t))) {
+			context_answers_clear(t->ctx);
+			t->answers = 0;
+		}
 		context_switch(t->ctx, &t->regs, &ev);
 		serve(t, &ev);
 	}

@@ -142,6 +142,8 @@ void task_set_cred(struct task *t, struct cred *c)
 	lock_acquire(&t->k->tasks_lock);
 	old = t->cred;
 	t->cred = c;
+	if (t->answers)
+		t->answers = TASK_ANSWERS_STALE;
 	lock_release(&t->k->tasks_lock);
 	cred_put(old);
 }

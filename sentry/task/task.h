@@ -248,6 +248,7 @@ struct task {
 	uint64_t last_cpu_ns;		/* [a] guest CPU time when last sampled */
 	struct ptrace_state *ptrace;	/* [tasks] NULL when not traced */
 	struct seccomp_state *seccomp;	/* [t] NULL: no filter */
+	int answers;			/* [t] TASK_ANSWERS_*: run.c */
 	struct io_context *aio;
 	uint32_t exec_guard;
 	uint32_t ioprio;
@@ -257,6 +258,8 @@ struct task {
 	uint64_t past_utime_ns;		/* [t] guest CPU time in contexts it left by exec */
 	uint64_t task_id;		/* unique, never reused */
 };
+#define TASK_ANSWERS_GIVEN 1 /* the platform answers some calls of this task by itself */
+#define TASK_ANSWERS_STALE 2 /* ... and must forget how */
 #define TASK_WORK_SIGNAL 1u /* signals may be deliverable: signal_deliver() decides */
 #define TASK_WORK_EXIT 2u   /* the group is exiting, or exec in another thread kills us */
 #define TASK_WORK_STOP 4u   /* group stop or ptrace stop pending */

@@ -159,6 +159,14 @@ __asm__(".pushsection .rodata\n"
 	"jnc 2f; inc %rbx; cmp %rax, %rbx; jne 2f; cmp $0x55, %rdi; jne 2f; mov %rsp, %rdx; cmp %r14, %rdx; jne 2f;\n"
 	"incq (%r15); stc; jmp 1b\n"
 	"2: ud2\n"
+	/* The same result again and again, and no event. */
+	".rept 64; nop; .endr\n"
+	"patch_answer: stc\n"
+	"1: mov $39, %eax\n"
+	"patch_answer_call: syscall\n"
+	"jnc 2f; cmp $4242, %rax; jne 2f; cmp $0x55, %rdi; jne 2f; cmp $0x66, %rdx; jne 2f; cmp %rsp, %r14; jne 2f\n"
+	"incq (%r15); stc; jmp 1b\n"
+	"2: ud2\n"
 	".rept 32; nop; .endr\n"
 	"patch_code_end:\n"
 	".popsection\n");
@@ -166,7 +174,7 @@ __asm__(".pushsection .rodata\n"
 #define PATCH_LABELS(X)                                                                            \
 	X(mov) X(mov_call) X(stack) X(stack_call) X(regs) X(regs_middle) X(regs_call) X(four)      \
 		X(four_middle) X(four_call) X(seven) X(seven_call) X(fault) X(fault_call) X(count) \
-			X(count_call)
+			X(count_call) X(answer) X(answer_call)
 #define PATCH_DECLARE(name) extern const char patch_##name[];
 PATCH_LABELS(PATCH_DECLARE)
 extern const char patch_code_start[], patch_code_end[];
@@ -557,6 +565,88 @@ START_TEST(interrupts_lose_no_call)
 }
 END_TEST
 
+struct poker {
+	struct guest g;
+	uint32_t go; /* 1: send one interrupt; 2: end */
+};
+
+static void *poke(void *arg)
+{
+	struct poker *p = arg;
+	uint64_t x = 1;
+	uint32_t go;
+
+	while ((go = __atomic_load_n(&p->go, __ATOMIC_SEQ_CST)) != 2) {
+		if (!go)
+			continue;
+		x = x * 6364136223846793005ull + 1;
+		for (volatile uint32_t i = (uint32_t)(x >> 33) % 4000; i; i--)
+			;
+		__atomic_store_n(&p->go, 0, __ATOMIC_SEQ_CST);
+		context_interrupt(p->g.c);
+	}
+	return NULL;
+}
+
+/* A guest that never leaves by itself is stopped by each interrupt, always at a whole state. */
+START_TEST(answers_need_no_event_and_lose_no_interrupt)
+{
+	uint64_t rounds = getenv("CAISSON_TEST_INTERRUPTS") ?
+				  strtoull(getenv("CAISSON_TEST_INTERRUPTS"), NULL, 0) : 2000;
+	uint64_t counted = 0;
+	struct poker p = { 0 };
+	pthread_t th;
+
+	load(&p.g);
+	ck_assert_int_eq(patch(&p.g, PAT(answer_call) + 2), 0);
+	guest_regs(&p.g.regs, PAT(answer));
+	p.g.regs.rdi = 0x55;
+	p.g.regs.rdx = 0x66;
+	p.g.regs.r14 = p.g.regs.rsp;
+	p.g.regs.r15 = DATA;
+	for (int i = 0; i < 3; i++) {
+		context_switch(p.g.c, &p.g.regs, &p.g.ev);
+		ck_assert_int_eq(p.g.ev.kind, EVENT_SYSCALL);
+		p.g.regs.rax = 4242;
+	}
+	ck_assert_int_eq(context_answer(p.g.c, SYS_read, 1), 0);
+	ck_assert_int_eq(context_answer(p.g.c, SYS_getpid, 4242), 1);
+	ck_assert_int_eq(pthread_create(&th, NULL, poke, &p), 0);
+	for (uint64_t i = 0; i < rounds;) {
+		__atomic_store_n(&p.go, 1, __ATOMIC_SEQ_CST);
+		for (;;) {
+			context_switch(p.g.c, &p.g.regs, &p.g.ev);
+			if (p.g.ev.kind != EVENT_SYSCALL)
+				break;
+			/* It was on its way when the interrupt came. */
+			ck_assert_uint_eq(p.g.regs.rax, 39);
+			p.g.regs.rax = 4242;
+		}
+		if (p.g.ev.kind != EVENT_INTERRUPTED)
+			fprintf(stderr, "kind %d signal %d at %#llx rax %llu\n", p.g.ev.kind,
+				p.g.ev.fault.signo, (unsigned long long)p.g.regs.rip,
+				(unsigned long long)p.g.regs.rax);
+		ck_assert_int_eq(p.g.ev.kind, EVENT_INTERRUPTED);
+		ck_assert_uint_ge(p.g.regs.rip, PAT(answer));
+		ck_assert_uint_lt(p.g.regs.rip, PAT(answer_call) + 64);
+		i++;
+		if (i % 3 == 0)
+			p.g.regs.r13++; /* the long way back */
+	}
+	__atomic_store_n(&p.go, 2, __ATOMIC_SEQ_CST);
+	pthread_join(th, NULL);
+	ck_assert_int_eq(addrspace_read(p.g.as, gaddr(DATA), &counted, 8), 8);
+	ck_assert_uint_gt(counted, rounds);
+	context_interrupt_clear(p.g.c);
+	context_answers_clear(p.g.c);
+	do {
+		context_switch(p.g.c, &p.g.regs, &p.g.ev);
+	} while (p.g.ev.kind == EVENT_INTERRUPTED);
+	ck_assert_int_eq(p.g.ev.kind, EVENT_SYSCALL);
+	guest_free(&p.g);
+}
+END_TEST
+
 /* Threads run through the sites of one page while all of them are being patched. */
 #define FARM 0x800000ull
 #define FARM_SITES 48
@@ -659,6 +749,7 @@ static Suite *suite(void)
 	tcase_add_test(tc, the_platforms_own_range_stays);
 	tcase_add_test(tc, hot_sites_are_reported_and_refusals_counted);
 	tcase_add_test(tc, interrupts_lose_no_call);
+	tcase_add_test(tc, answers_need_no_event_and_lose_no_interrupt);
 	tcase_add_test(tc, threads_run_while_text_is_patched);
 	suite_add_tcase(s, tc);
 	return s;
