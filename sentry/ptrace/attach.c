@@ -43,6 +43,11 @@ static void unlink_locked(struct task *t)
 	free(p);
 }
 
+int ptrace_tracer_pid_locked(struct task *t, struct task *viewer)
+{
+	return t->ptrace ? tg_pid_for(t->ptrace->tracer->tg, viewer) : 0;
+}
+
 static struct task *parent_thread(struct task *t)
 {
 	struct thread_group *parent = t->tg->parent;

@@ -9,6 +9,9 @@
 
 #include "sentry/task/task.h"
 
+/* TracerPid of /proc/PID/status as viewer sees it: 0 when t is not traced. [tasks] */
+int ptrace_tracer_pid_locked(struct task *t, struct task *viewer) __attribute__((weak));
+
 /* ---- stops, called by sentry/signal ---- */
 
 /* The tracer asked for a stop (PTRACE_INTERRUPT, or a group stop it watches). [tasks] */
