@@ -11,7 +11,6 @@
 #include "sentry/task/task.h"
 
 /* Defined here so that the archive member with main() is not linked. */
-struct kernel *g_kernel;
 static struct kernel g_k;
 static struct thread_group g_tg;
 static struct task g_task;

@@ -82,7 +82,6 @@ static struct addrspace g_as = { .ops = &g_ops };
 static struct context g_ctx = { .ops = &g_ops, .as = &g_as };
 
 /* Defined here so that the archive member with main() is not linked. */
-struct kernel *g_kernel;
 static struct kernel g_k;
 static struct thread_group g_tg;
 static struct task g_task;
