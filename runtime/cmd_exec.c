@@ -228,16 +228,22 @@ static void send_two(int conn, const char *cmd, const char *k1, unsigned v1, con
 	bootconf_free(&m);
 }
 
+static void send_size(int conn, int tty)
+{
+	struct winsize ws;
+
+	if (tty >= 0 && ioctl(tty, TIOCGWINSZ, &ws) == 0 && ws.ws_row && ws.ws_col)
+		send_two(conn, "winsize", "rows", ws.ws_row, "cols", ws.ws_col);
+}
+
 static void pass_signal(int conn, int sigfd, int tty)
 {
 	struct signalfd_siginfo si;
-	struct winsize ws;
 
 	if (read(sigfd, &si, sizeof(si)) != sizeof(si))
 		return;
 	if (si.ssi_signo == SIGWINCH) {
-		if (tty >= 0 && ioctl(tty, TIOCGWINSZ, &ws) == 0)
-			send_two(conn, "winsize", "rows", ws.ws_row, "cols", ws.ws_col);
+		send_size(conn, tty);
 	} else if (si.ssi_signo != SIGCHLD && si.ssi_signo != SIGPIPE &&
 		   !(si.ssi_signo == SIGHUP && tty >= 0 && si.ssi_code == SI_KERNEL)) {
 		send_two(conn, "signal", "signo", si.ssi_signo, NULL, 0);
@@ -284,6 +290,8 @@ static __attribute__((noreturn)) void stay(int conn, int tty)
 	setsid();
 	if (tty > 0)
 		ioctl(tty, TIOCSCTTY, 0);
+	/* The engine may have set it before anybody was there to be told. */
+	send_size(conn, tty);
 	prctl(PR_SET_PDEATHSIG, 0);
 	prctl(PR_SET_NAME, "caisson-exec");
 	for (int fd = 0; fd < 3; fd++)

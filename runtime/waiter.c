@@ -384,7 +384,7 @@ static void send_size(struct waiter_state *s)
 	struct winsize ws;
 	struct bootconf m;
 
-	if (s->w->tty < 0 || ioctl(s->w->tty, TIOCGWINSZ, &ws) != 0)
+	if (s->w->tty < 0 || ioctl(s->w->tty, TIOCGWINSZ, &ws) != 0 || !ws.ws_row || !ws.ws_col)
 		return;
 	bootconf_init(&m);
 	if (!bootconf_add(&m, "cmd", "winsize") && !bootconf_add_u64(&m, "rows", ws.ws_row) &&
@@ -402,6 +402,9 @@ static void on_signal(struct waiter_state *s)
 		return;
 	int signo = (int)si.ssi_signo;
 
+	/* Without its file server a sandbox is of no use, however long it might take to notice. */
+	if (signo == SIGCHLD && waitpid(s->gofer, NULL, WNOHANG) == s->gofer)
+		kill(s->sentry, SIGKILL);
 	if (signo == SIGCHLD || signo == SIGTTIN || signo == SIGTTOU || signo == SIGPIPE)
 		return;
 	if (signo == SIGWINCH) {

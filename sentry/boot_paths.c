@@ -33,7 +33,7 @@ static int empty_file(const struct vfs_ctx *ctx, struct path *out)
 
 	m->flags &= ~MNT_F_RDONLY;
 	inside.root = inside.cwd = (struct path){ .mnt = m, .dentry = m->root };
-	err = vfs_mknodat(&inside, NULL, "/empty", S_IFREG, 0);
+	err = vfs_mknodat(&inside, NULL, "/empty", S_IFREG | 0444, 0);
 	if (!err)
 		err = vfs_lookup(&inside, NULL, "/empty", 0, out);
 	m->flags |= MNT_F_RDONLY;
