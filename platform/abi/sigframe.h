@@ -27,12 +27,12 @@ struct linux_ucontext {
 };
 _Static_assert(sizeof(struct linux_ucontext) == 304, "the kernel's struct ucontext");
 
-#define LINUX_UC_FP_XSTATE 1u
-#define LINUX_UC_SIGCONTEXT_SS 2u
+#define LINUX_UC_FP_XSTATE	   1u
+#define LINUX_UC_SIGCONTEXT_SS	   2u
 #define LINUX_UC_STRICT_RESTORE_SS 4u
 
-#define LINUX_FP_XSTATE_MAGIC1 0x46505853u
-#define LINUX_FP_XSTATE_MAGIC2 0x46505845u
+#define LINUX_FP_XSTATE_MAGIC1	    0x46505853u
+#define LINUX_FP_XSTATE_MAGIC2	    0x46505845u
 #define LINUX_FP_XSTATE_MAGIC2_SIZE 4u
 
 /* Software-owned bytes 464..511 of the FXSAVE area in a frame. */
@@ -43,7 +43,7 @@ struct linux_fpx_sw_bytes {
 };
 _Static_assert(sizeof(struct linux_fpx_sw_bytes) == 48, "struct _fpx_sw_bytes");
 
-#define LINUX_MINSIGSTKSZ 2048u
+#define LINUX_MINSIGSTKSZ   2048u
 #define LINUX_SS_AUTODISARM (1u << 31)
 
 struct linux_rt_sigframe {

@@ -160,8 +160,8 @@ void futex_q_wake(struct futex_q *q, struct wake_batch *wb)
 
 int futex_read(struct task *t, uint64_t addr, uint32_t *val)
 {
-	return addrspace_read(t->mm->as, gaddr(addr), val, sizeof(*val)) == sizeof(*val) ? 0 :
-											   -EFAULT;
+	return addrspace_read(t->mm->as, gaddr(addr), val, sizeof(*val)) == sizeof(*val) ? 0
+											 : -EFAULT;
 }
 
 int futex_fault_in(struct task *t, uint64_t addr)
@@ -205,11 +205,11 @@ static long restart_wait(struct task *t, struct restart_block *rb)
 	struct futex_timeout to = { .clock = rb->clock, .ns = rb->deadline_ns };
 
 	return futex_do_wait(t, rb->arg[0], (uint32_t)rb->arg[1], (uint32_t)rb->arg[2],
-			  (uint32_t)rb->arg[3], &to);
+			     (uint32_t)rb->arg[3], &to);
 }
 
 long futex_do_wait(struct task *t, uint64_t addr, uint32_t flags, uint32_t val, uint32_t bitset,
-		const struct futex_timeout *to)
+		   const struct futex_timeout *to)
 {
 	struct futex_bucket *b;
 	struct futex_key key;

@@ -26,7 +26,7 @@ struct futex_key {
 
 /* An absolute timeout. */
 struct futex_timeout {
-	int clock; /* CLOCK_MONOTONIC or CLOCK_REALTIME */
+	int clock;   /* CLOCK_MONOTONIC or CLOCK_REALTIME */
 	uint64_t ns; /* NO_DEADLINE: none */
 };
 
@@ -35,9 +35,10 @@ struct futex_timeout {
 /* -EINVAL (alignment), -EFAULT. */
 int futex_key_get(struct task *t, uint64_t addr, uint32_t flags, struct futex_key *key);
 
-/* 0, -EAGAIN (another value), -ETIMEDOUT, -ERESTARTSYS, -ERESTART_RESTARTBLOCK, -EFAULT, -EINVAL. */
+/* 0, -EAGAIN (another value), -ETIMEDOUT, -ERESTARTSYS, -ERESTART_RESTARTBLOCK, -EFAULT, -EINVAL.
+ */
 long futex_do_wait(struct task *t, uint64_t addr, uint32_t flags, uint32_t val, uint32_t bitset,
-		const struct futex_timeout *to);
+		   const struct futex_timeout *to);
 /* How many were woken. */
 long futex_do_wake(struct task *t, uint64_t addr, uint32_t flags, int count, uint32_t bitset);
 /* cmp: NULL, or the value *addr1 must have (-EAGAIN). Woken and requeued. */

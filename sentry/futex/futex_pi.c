@@ -7,8 +7,8 @@
  *
  * Theory of operation. All PI state is under one lock, taken after any hash bucket's. A pi_lock
  * exists while somebody waits for the word, or while a hand-over waits for the new owner to write
- * its tid (`handover`); meanwhile it, and not the word, says who owns the lock. UNLOCK_PI writes the
- * next owner's tid itself. When an owner dies it can not: the waiter is granted the lock and
+ * its tid (`handover`); meanwhile it, and not the word, says who owns the lock. UNLOCK_PI writes
+ * the next owner's tid itself. When an owner dies it can not: the waiter is granted the lock and
  * writes the word when it runs.
  */
 #include <linux/futex.h>
@@ -23,9 +23,9 @@
 struct pi_lock {
 	struct list_head node; /* [g_pi] in g_pi_locks */
 	struct futex_key key;
-	struct task *owner;    /* [g_pi] a reference */
+	struct task *owner;	  /* [g_pi] a reference */
 	struct list_head waiters; /* [g_pi] futex_q.pi_node, oldest first */
-	int handover;	       /* [g_pi] granted by a dying owner; the word is not written yet */
+	int handover;		  /* [g_pi] granted by a dying owner; the word is not written yet */
 };
 
 #define CHAIN_LIMIT 1024 /* Linux's max_lock_depth */
@@ -146,8 +146,8 @@ static int cmpxchg(struct task *t, uint64_t addr, uint32_t old, uint32_t val, ui
  * set (a reference) and the word says FUTEX_WAITERS; or an error. -EAGAIN: the owner is just
  * dying, or the word changed hands; ask again. [g_pi]
  */
-static int word_take(struct task *t, uint64_t addr, struct task *who, int with_waiters, int try_only,
-		     struct task **owner)
+static int word_take(struct task *t, uint64_t addr, struct task *who, int with_waiters,
+		     int try_only, struct task **owner)
 {
 	uint32_t tid = (uint32_t)task_tid(who), val, seen;
 	int err = futex_read(t, addr, &val);

@@ -9,9 +9,9 @@
 #include "sentry/ipc/ipc_priv.h"
 #include "sentry/time/timers.h"
 
-#define MSG_LIMIT 32000u
-#define SEM_LIMIT 32000u
-#define SHM_LIMIT 4096u
+#define MSG_LIMIT	32000u
+#define SEM_LIMIT	32000u
+#define SHM_LIMIT	4096u
 #define IPC_NS_FIRST_ID 0xeffffff9ull /* of the initial namespace, as Linux shows it */
 
 struct ipc_ns *ipc_ns_new(struct kernel *k)
@@ -103,7 +103,8 @@ int ipc_may_change(struct task *t, const struct ipc_obj *o)
 {
 	const struct cred *c = task_cred(t);
 
-	return c->euid == o->cuid || c->euid == o->uid || cred_has_cap(c, CAP_SYS_ADMIN) ? 0 : -EPERM;
+	return c->euid == o->cuid || c->euid == o->uid || cred_has_cap(c, CAP_SYS_ADMIN) ? 0
+											 : -EPERM;
 }
 
 struct ipc_obj *ipc_at(struct ipc_ns *ns, enum ipc_kind kind, unsigned int index)

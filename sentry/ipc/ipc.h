@@ -48,7 +48,8 @@ long ipc_shmat(struct task *t, int id, uint64_t addr, int flags);
 long ipc_shmdt(struct task *t, uint64_t addr);
 long ipc_shmctl(struct task *t, int id, int cmd, uint64_t buf);
 
-/* The internal mount of POSIX message queues of a namespace (vfs/mqueue): a reference, or ERR_PTR. */
+/* The internal mount of POSIX message queues of a namespace (vfs/mqueue): a reference, or ERR_PTR.
+ */
 struct mount *ipc_ns_mq_mount(struct ipc_ns *ns);
 
 #endif

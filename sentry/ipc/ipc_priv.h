@@ -13,7 +13,7 @@
 #define S_IWUGO_BITS 0222
 
 #define IPC_INDEX_BITS 15u /* Linux's IPCMNI */
-#define IPC_INDEX_MAX (1u << IPC_INDEX_BITS)
+#define IPC_INDEX_MAX  (1u << IPC_INDEX_BITS)
 
 enum ipc_kind { IPC_KIND_MSG, IPC_KIND_SEM, IPC_KIND_SHM, IPC_KIND_COUNT };
 
@@ -39,10 +39,10 @@ struct ipc_ns {
 	struct ref ref;
 	struct kernel *k;
 	uint64_t ns_id;
-	struct lock lock; /* RANK_IPC */
+	struct lock lock;		    /* RANK_IPC */
 	struct ipc_ids ids[IPC_KIND_COUNT]; /* [lock] */
-	uint64_t shm_pages;	   /* [lock] of all segments */
-	struct mount *mq_mount;	   /* [lock] */
+	uint64_t shm_pages;		    /* [lock] of all segments */
+	struct mount *mq_mount;		    /* [lock] */
 };
 
 int64_t ipc_now(struct kernel *k); /* seconds, CLOCK_REALTIME */

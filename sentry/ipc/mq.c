@@ -45,7 +45,9 @@ struct mount *ipc_ns_mq_mount(struct ipc_ns *ns)
 
 struct superblock *mqueue_sb_of_caller(struct vfs *vfs)
 {
-	struct ipc_ns *ns = current ? ipc_ns_of(current) : g_kernel ? ipc_ns_initial(g_kernel) : NULL;
+	struct ipc_ns *ns = current    ? ipc_ns_of(current)
+			    : g_kernel ? ipc_ns_initial(g_kernel)
+				       : NULL;
 	struct superblock *sb;
 	struct mount *m;
 
@@ -88,7 +90,7 @@ const void *mqueue_caller(void)
 /* ---- notification ---- */
 
 struct mq_signal {
-	struct mq_notify n; /* first */
+	struct mq_notify n;	 /* first */
 	struct thread_group *tg; /* a reference */
 	uint64_t value;
 };

@@ -10,9 +10,9 @@
 #include "sentry/ipc/ipc_priv.h"
 #include "sentry/mm/mm.h"
 
-#define MSG_MAX_SIZE 8192u  /* kernel.msgmax */
+#define MSG_MAX_SIZE	8192u  /* kernel.msgmax */
 #define MSG_QUEUE_BYTES 16384u /* kernel.msgmnb */
-#define MSG_LIMIT 32000
+#define MSG_LIMIT	32000
 
 struct message {
 	struct list_head node;
@@ -22,7 +22,7 @@ struct message {
 };
 
 struct msg_queue {
-	struct ipc_obj o; /* first */
+	struct ipc_obj o;	   /* first */
 	struct list_head messages; /* [ns] oldest first */
 	uint64_t bytes, count, max_bytes;
 	int64_t stime, rtime;
@@ -327,8 +327,7 @@ static long ctl_stat(struct task *t, struct ipc_ns *ns, int id, int cmd, uint64_
 		o = id < 0 ? NULL : ipc_at(ns, IPC_KIND_MSG, (unsigned int)id);
 		o = o ? o : ERR_PTR(-EINVAL);
 	}
-	ret = IS_ERR(o) ? PTR_ERR(o) :
-	      cmd == MSG_STAT_ANY ? 0 : ipc_permission(t, o, S_IRUGO_BITS);
+	ret = IS_ERR(o) ? PTR_ERR(o) : cmd == MSG_STAT_ANY ? 0 : ipc_permission(t, o, S_IRUGO_BITS);
 	if (!ret) {
 		fill_stat(t, msg_of(o), &ds);
 		ret = cmd == IPC_STAT ? 0 : o->id;
@@ -383,7 +382,8 @@ static long ctl_set(struct task *t, struct ipc_ns *ns, int id, uint64_t buf)
 	lock_acquire(&ns->lock);
 	o = ipc_find(ns, IPC_KIND_MSG, id);
 	ret = IS_ERR(o) ? PTR_ERR(o) : ipc_may_change(t, o);
-	if (!ret && ds.msg_qbytes > MSG_QUEUE_BYTES && !cred_has_cap(task_cred(t), CAP_SYS_RESOURCE))
+	if (!ret && ds.msg_qbytes > MSG_QUEUE_BYTES &&
+	    !cred_has_cap(task_cred(t), CAP_SYS_RESOURCE))
 		ret = -EPERM;
 	if (!ret)
 		ret = ipc_set_perm(t, o, &ds.msg_perm);
@@ -447,8 +447,9 @@ void ipc_show_msg(struct task *t, struct strbuf *sb)
 {
 	struct ipc_ns *ns = ipc_ns_of(t);
 
-	strbuf_puts(sb, "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  "
-			"cuid  cgid      stime      rtime      ctime\n");
+	strbuf_puts(sb,
+		    "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  "
+		    "cuid  cgid      stime      rtime      ctime\n");
 	if (!ns)
 		return;
 	lock_acquire(&ns->lock);
@@ -459,12 +460,13 @@ void ipc_show_msg(struct task *t, struct strbuf *sb)
 		if (!o)
 			continue;
 		fill_stat(t, msg_of(o), &d);
-		strbuf_printf(sb,
-			      "%10d %10d  %4o  %10lu %10lu %5u %5u %5u %5u %5u %5u %10lu %10lu %10lu\n",
-			      o->key, o->id, o->mode, d.msg_cbytes, d.msg_qnum,
-			      (unsigned int)d.msg_lspid, (unsigned int)d.msg_lrpid, o->uid, o->gid,
-			      o->cuid, o->cgid, (unsigned long)d.msg_stime,
-			      (unsigned long)d.msg_rtime, (unsigned long)d.msg_ctime);
+		strbuf_printf(
+			sb,
+			"%10d %10d  %4o  %10lu %10lu %5u %5u %5u %5u %5u %5u %10lu %10lu %10lu\n",
+			o->key, o->id, o->mode, d.msg_cbytes, d.msg_qnum, (unsigned int)d.msg_lspid,
+			(unsigned int)d.msg_lrpid, o->uid, o->gid, o->cuid, o->cgid,
+			(unsigned long)d.msg_stime, (unsigned long)d.msg_rtime,
+			(unsigned long)d.msg_ctime);
 	}
 	lock_release(&ns->lock);
 }

@@ -18,8 +18,8 @@
 #include "sentry/mm/mm.h"
 
 #define SEM_VALUE_MAX 32767 /* SEMVMX, and SEMAEM */
-#define SEM_SET_MAX 32000   /* SEMMSL */
-#define SEM_OPS_MAX 500	    /* SEMOPM */
+#define SEM_SET_MAX   32000 /* SEMMSL */
+#define SEM_OPS_MAX   500   /* SEMOPM */
 #define SEM_TOTAL_MAX 1024000000
 
 struct semaphore {
@@ -28,7 +28,7 @@ struct semaphore {
 };
 
 struct sem_set {
-	struct ipc_obj o; /* first */
+	struct ipc_obj o;	  /* first */
 	struct list_head waiting; /* [ns] sem_wait.node */
 	struct list_head undos;	  /* [ns] sem_undo.set_node */
 	int64_t otime;
@@ -39,7 +39,7 @@ struct sem_set {
 /* What one process owes one set. */
 struct sem_undo {
 	struct list_head set_node, proc_node;
-	struct sem_set *set;	 /* a reference while on set->undos; NULL once the set is gone */
+	struct sem_set *set; /* a reference while on set->undos; NULL once the set is gone */
 	struct sysv_undo *owner;
 	int16_t adj[];
 };
@@ -213,7 +213,8 @@ static struct sysv_undo *undo_list_of(struct task *t, struct ipc_ns *ns)
 	struct sysv_undo *u = t->tg->sem_undo;
 
 	lock_assert_held(&ns->lock);
-	/* Left over from before the process changed its namespace, which exit_sem should have ended. */
+	/* Left over from before the process changed its namespace, which exit_sem should have
+	 * ended. */
 	if (u)
 		return u->ns == ns ? u : NULL;
 	u = calloc(1, sizeof(*u));
@@ -415,8 +416,7 @@ static long ctl_stat(struct task *t, struct ipc_ns *ns, int id, int cmd, uint64_
 		o = ipc_at(ns, IPC_KIND_SEM, (unsigned int)id);
 		o = o ? o : ERR_PTR(-EINVAL);
 	}
-	ret = IS_ERR(o) ? PTR_ERR(o) :
-	      cmd == SEM_STAT_ANY ? 0 : ipc_permission(t, o, S_IRUGO_BITS);
+	ret = IS_ERR(o) ? PTR_ERR(o) : cmd == SEM_STAT_ANY ? 0 : ipc_permission(t, o, S_IRUGO_BITS);
 	if (!ret) {
 		fill_stat(set_of(o), &ds);
 		ret = cmd == IPC_STAT ? 0 : o->id;
@@ -540,8 +540,8 @@ static long ctl_all(struct task *t, struct ipc_ns *ns, int id, int cmd, uint64_t
 		return -ENOMEM;
 	lock_acquire(&ns->lock);
 	o = ipc_find(ns, IPC_KIND_SEM, id);
-	ret = IS_ERR(o) ? PTR_ERR(o) :
-			  ipc_permission(t, o, cmd == SETALL ? S_IWUGO_BITS : S_IRUGO_BITS);
+	ret = IS_ERR(o) ? PTR_ERR(o)
+			: ipc_permission(t, o, cmd == SETALL ? S_IWUGO_BITS : S_IRUGO_BITS);
 	count = ret ? 0 : set_of(o)->count;
 	for (int i = 0; i < count; i++)
 		vals[i] = (uint16_t)set_of(o)->sem[i].val;
@@ -664,9 +664,9 @@ void ipc_show_sem(struct task *t, struct strbuf *sb)
 		struct ipc_obj *o = ipc_at(ns, IPC_KIND_SEM, i);
 
 		if (o)
-			strbuf_printf(sb, "%10d %10d  %4o %10d %5u %5u %5u %5u %10ld %10ld\n", o->key,
-				      o->id, o->mode, set_of(o)->count, o->uid, o->gid, o->cuid,
-				      o->cgid, (long)set_of(o)->otime, (long)o->ctime);
+			strbuf_printf(sb, "%10d %10d  %4o %10d %5u %5u %5u %5u %10ld %10ld\n",
+				      o->key, o->id, o->mode, set_of(o)->count, o->uid, o->gid,
+				      o->cuid, o->cgid, (long)set_of(o)->otime, (long)o->ctime);
 	}
 	lock_release(&ns->lock);
 }

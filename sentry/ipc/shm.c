@@ -15,14 +15,14 @@
 #include "sentry/mm/mm.h"
 #include "vfs/tmpfs/tmpfs.h"
 
-#define SHM_MAX_BYTES (UINT64_MAX - (1ull << 24)) /* kernel.shmmax */
-#define SHM_ALL_PAGES (UINT64_MAX - (1ull << 24)) /* kernel.shmall */
-#define SHM_COUNT_MAX 4096
-#define SHM_DEST_BIT 01000u
+#define SHM_MAX_BYTES  (UINT64_MAX - (1ull << 24)) /* kernel.shmmax */
+#define SHM_ALL_PAGES  (UINT64_MAX - (1ull << 24)) /* kernel.shmall */
+#define SHM_COUNT_MAX  4096
+#define SHM_DEST_BIT   01000u
 #define SHM_LOCKED_BIT 02000u
 
 struct shm_segment {
-	struct ipc_obj o; /* first */
+	struct ipc_obj o;  /* first */
 	struct ipc_ns *ns; /* [I] borrowed: the table, and each attach by its own reference */
 	struct file *file; /* [I] a reference */
 	uint64_t size;	   /* [I] as asked for */
@@ -127,7 +127,8 @@ long ipc_shmget(struct task *t, int32_t key, uint64_t size, int flags)
 
 /* ---- attaching ---- */
 
-/* The last attach of a segment marked for removal: out of the table. 1: drop the table's reference. */
+/* The last attach of a segment marked for removal: out of the table. 1: drop the table's reference.
+ */
 static int destroy_if_unused(struct ipc_ns *ns, struct shm_segment *s)
 {
 	if (s->attaches || !(s->o.mode & SHM_DEST_BIT) || s->o.removed)
@@ -375,8 +376,7 @@ static long ctl_stat(struct task *t, struct ipc_ns *ns, int id, int cmd, uint64_
 		o = ipc_at(ns, IPC_KIND_SHM, (unsigned int)id);
 		o = o ? o : ERR_PTR(-EINVAL);
 	}
-	ret = IS_ERR(o) ? PTR_ERR(o) :
-	      cmd == SHM_STAT_ANY ? 0 : ipc_permission(t, o, S_IRUGO_BITS);
+	ret = IS_ERR(o) ? PTR_ERR(o) : cmd == SHM_STAT_ANY ? 0 : ipc_permission(t, o, S_IRUGO_BITS);
 	if (!ret) {
 		s = seg_of(o);
 		ref_get(&o->ref);
@@ -441,7 +441,8 @@ static long ctl_change(struct task *t, struct ipc_ns *ns, int id, int cmd,
 		goto out;
 	s = seg_of(o);
 	if (cmd == SHM_LOCK || cmd == SHM_UNLOCK) {
-		/* Pages of a sandbox are not pinned; the flag and its permission rule are Linux's. */
+		/* Pages of a sandbox are not pinned; the flag and its permission rule are Linux's.
+		 */
 		if (!cred_has_cap(task_cred(t), CAP_IPC_LOCK)) {
 			const struct cred *c = task_cred(t);
 
@@ -451,8 +452,8 @@ static long ctl_change(struct task *t, struct ipc_ns *ns, int id, int cmd,
 				ret = -EPERM;
 		}
 		if (!ret)
-			o->mode = cmd == SHM_LOCK ? o->mode | SHM_LOCKED_BIT :
-						    o->mode & ~SHM_LOCKED_BIT;
+			o->mode = cmd == SHM_LOCK ? o->mode | SHM_LOCKED_BIT
+						  : o->mode & ~SHM_LOCKED_BIT;
 		goto out;
 	}
 	ret = ipc_may_change(t, o);
@@ -506,9 +507,10 @@ void ipc_show_shm(struct task *t, struct strbuf *sb)
 {
 	struct ipc_ns *ns = ipc_ns_of(t);
 
-	strbuf_puts(sb, "       key      shmid perms                  size  cpid  lpid nattch   uid   "
-			"gid  cuid  cgid      atime      dtime      ctime                   rss"
-			"                  swap\n");
+	strbuf_puts(sb,
+		    "       key      shmid perms                  size  cpid  lpid nattch   uid   "
+		    "gid  cuid  cgid      atime      dtime      ctime                   rss"
+		    "                  swap\n");
 	if (!ns)
 		return;
 	for (unsigned int i = 0; i < SHM_COUNT_MAX; i++) {
@@ -526,14 +528,15 @@ void ipc_show_shm(struct task *t, struct strbuf *sb)
 		if (!o)
 			continue;
 		s = seg_of(o);
-		strbuf_printf(sb,
-			      "%10d %10d  %4o %21lu %5d %5d  %5lu %5u %5u %5u %5u %10lu %10lu %10lu "
-			      "%21lu %21lu\n",
-			      o->key, o->id, o->mode, (unsigned long)s->size, d.shm_cpid, d.shm_lpid,
-			      (unsigned long)count_attaches(t->k, s->file->inode), o->uid, o->gid,
-			      o->cuid, o->cgid, (unsigned long)d.shm_atime, (unsigned long)d.shm_dtime,
-			      (unsigned long)d.shm_ctime,
-			      (unsigned long)s->file->inode->blocks * 512, 0ul);
+		strbuf_printf(
+			sb,
+			"%10d %10d  %4o %21lu %5d %5d  %5lu %5u %5u %5u %5u %10lu %10lu %10lu "
+			"%21lu %21lu\n",
+			o->key, o->id, o->mode, (unsigned long)s->size, d.shm_cpid, d.shm_lpid,
+			(unsigned long)count_attaches(t->k, s->file->inode), o->uid, o->gid,
+			o->cuid, o->cgid, (unsigned long)d.shm_atime, (unsigned long)d.shm_dtime,
+			(unsigned long)d.shm_ctime, (unsigned long)s->file->inode->blocks * 512,
+			0ul);
 		ipc_obj_put(ns, IPC_KIND_SHM, o);
 	}
 }

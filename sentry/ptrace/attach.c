@@ -54,9 +54,9 @@ static struct task *parent_thread(struct task *t)
 
 	if (!parent)
 		return NULL;
-	return t->tg->child_of_thread && t->tg->child_of_thread->tg == parent ?
-		       t->tg->child_of_thread :
-		       parent->leader;
+	return t->tg->child_of_thread && t->tg->child_of_thread->tg == parent
+		       ? t->tg->child_of_thread
+		       : parent->leader;
 }
 
 int ptrace_traceme(struct task *t)
@@ -135,7 +135,8 @@ void ptrace_clone_locked(struct task *parent, struct task *child, uint64_t flags
 
 	if (!p || (flags & CLONE_UNTRACED))
 		return;
-	kind = ptrace_clone_kind(flags, !(flags & CLONE_THREAD) && child->tg->exit_signal == SIGCHLD);
+	kind = ptrace_clone_kind(flags,
+				 !(flags & CLONE_THREAD) && child->tg->exit_signal == SIGCHLD);
 	if (!(p->options & (1u << kind)) && !(flags & CLONE_PTRACE))
 		return;
 	if (link_locked(child, p->tracer, p->seized, p->options))
@@ -162,7 +163,8 @@ static void bury_locked(struct task *t)
 		c->pid = pid_get(t->pid);
 		c->pgrp = pid_get(t->tg->pgrp);
 		c->uid = t->cred->uid;
-		c->status = t->tg->group_flags & TG_EXITING ? t->tg->group_exit_status : t->exit_code;
+		c->status =
+			t->tg->group_flags & TG_EXITING ? t->tg->group_exit_status : t->exit_code;
 		c->next = t->k->ptrace_corpses;
 		t->k->ptrace_corpses = c;
 	}
@@ -241,7 +243,8 @@ static int scan_corpses(struct task *t, const struct wait_opts *o, struct wait_r
 	for (; *pp; pp = &(*pp)->next) {
 		struct ptrace_corpse *c = *pp;
 
-		if (c->tracer_tg != t->tg || !matches(o, c->pid, c->pgrp) || !(o->options & WEXITED))
+		if (c->tracer_tg != t->tg || !matches(o, c->pid, c->pgrp) ||
+		    !(o->options & WEXITED))
 			continue;
 		if ((o->options & __WNOTHREAD) && c->tracer != t)
 			continue;
@@ -259,7 +262,8 @@ static int scan_corpses(struct task *t, const struct wait_opts *o, struct wait_r
 	return 0;
 }
 
-int ptrace_wait_scan_locked(struct task *t, const struct wait_opts *o, struct wait_result *r, int *any)
+int ptrace_wait_scan_locked(struct task *t, const struct wait_opts *o, struct wait_result *r,
+			    int *any)
 {
 	struct thread_group *tg;
 	struct task *c;

@@ -15,7 +15,9 @@
 
 static int host_protect(struct task *t, uint64_t page, int prot)
 {
-	struct mem_op op = { .kind = MEM_PROTECT, .addr = page, .len = GUEST_PAGE_SIZE, .prot = prot };
+	struct mem_op op = {
+		.kind = MEM_PROTECT, .addr = page, .len = GUEST_PAGE_SIZE, .prot = prot
+	};
 
 	return context_mem(t->ctx, &op, 1, NULL);
 }
@@ -128,7 +130,9 @@ int ptrace_get_fp(struct task *t, void *buf, size_t size)
 
 int ptrace_set_fp(struct task *t, const void *buf, size_t size)
 {
-	struct trace_order o = { .kind = ORDER_FP_SET, .buf = (void *)(uintptr_t)buf, .size = size };
+	struct trace_order o = { .kind = ORDER_FP_SET,
+				 .buf = (void *)(uintptr_t)buf,
+				 .size = size };
 
 	return give_order(t, &o);
 }
@@ -167,7 +171,9 @@ ssize_t addrspace_write_force(struct addrspace *as, gaddr_t to, const void *buf,
 
 int ptrace_write_word(struct task *t, uint64_t addr, uint64_t val)
 {
-	struct trace_order o = { .kind = ORDER_WRITE, .addr = addr, .buf = &val, .size = sizeof(val) };
+	struct trace_order o = {
+		.kind = ORDER_WRITE, .addr = addr, .buf = &val, .size = sizeof(val)
+	};
 	struct mm *mm = task_mm_get(t);
 	ssize_t n;
 

@@ -21,7 +21,8 @@ void ptrace_trap_and_unlock(struct task *t) __attribute__((weak));
 /* A signal is about to be delivered: stops, and returns the signal to deliver, or 0. [tasks] held,
  * dropped while stopped. */
 int ptrace_signal_locked(struct task *t, int signo, siginfo_t *si) __attribute__((weak));
-/* t takes part in a group stop as a tracee: stops for its tracer. [tasks], dropped while stopped. */
+/* t takes part in a group stop as a tracee: stops for its tracer. [tasks], dropped while stopped.
+ */
 void ptrace_group_stop_locked(struct task *t, int signo) __attribute__((weak));
 /* SIGCONT reached t's group: a tracee that listens for it stops anew to say so. [tasks] */
 void ptrace_continued_locked(struct task *t) __attribute__((weak));

@@ -14,8 +14,8 @@ enum trace_mode { TRACE_CONT, TRACE_SYSCALL, TRACE_SYSEMU, TRACE_STEP, TRACE_SYS
 enum trace_op { OP_NONE, OP_ENTRY, OP_EXIT, OP_SECCOMP };
 
 /*
- * FP state and host mappings are reached only by the tracee's own thread: the tracer leaves an order
- * and waits. Lives on the tracer's stack.
+ * FP state and host mappings are reached only by the tracee's own thread: the tracer leaves an
+ * order and waits. Lives on the tracer's stack.
  */
 struct trace_order {
 	enum { ORDER_FP_GET, ORDER_FP_SET, ORDER_WRITE } kind;
@@ -30,26 +30,26 @@ struct ptrace_state {
 	struct task *tracer; /* a reference */
 	uint32_t options;    /* PTRACE_O_* */
 	int seized;
-	int stopped;	     /* the tracee waits in a stop */
-	int listening;	     /* PTRACE_LISTEN: stopped, but not for the tracer's requests */
-	int code;	     /* signal, and event << 8, of the stop */
-	int unreported;	     /* wait(2) has not told the tracer yet */
+	int stopped;	/* the tracee waits in a stop */
+	int listening;	/* PTRACE_LISTEN: stopped, but not for the tracer's requests */
+	int code;	/* signal, and event << 8, of the stop */
+	int unreported; /* wait(2) has not told the tracer yet */
 	int has_info;
-	siginfo_t info;	     /* with has_info: of the stop */
-	uint64_t message;    /* GETEVENTMSG */
+	siginfo_t info;	  /* with has_info: of the stop */
+	uint64_t message; /* GETEVENTMSG */
 	enum trace_op op;
 	enum trace_mode mode;
-	int resume_signo;    /* what the tracer let it go on with */
-	int stop_wanted;     /* stop at the next chance (INTERRUPT, SEIZE's children) */
-	int forced_tf;	     /* the trap flag in regs is ours */
-	int group_stop;	     /* the present stop is a group stop */
+	int resume_signo; /* what the tracer let it go on with */
+	int stop_wanted;  /* stop at the next chance (INTERRUPT, SEIZE's children) */
+	int forced_tf;	  /* the trap flag in regs is ours */
+	int group_stop;	  /* the present stop is a group stop */
 	struct trace_order *order;
 };
 
 /* A dead thread its tracer has not waited for. */
 struct ptrace_corpse {
 	struct ptrace_corpse *next; /* in kernel->ptrace_corpses */
-	struct task *tracer;   /* identity only */
+	struct task *tracer;	    /* identity only */
 	struct thread_group *tracer_tg;
 	struct pid *pid, *pgrp; /* references */
 	uint32_t uid;
@@ -66,16 +66,17 @@ int ptrace_seccomp_event(struct task *t, uint32_t data);
 /* Which event a fork-like call is. */
 int ptrace_clone_kind(uint64_t flags, int sends_sigchld);
 
-/* stop.c: stops t, in a stop of `code`, until its tracer lets it go on. [tasks], dropped meanwhile. */
+/* stop.c: stops t, in a stop of `code`, until its tracer lets it go on. [tasks], dropped meanwhile.
+ */
 void ptrace_stop_locked(struct task *t, int code, const siginfo_t *si);
 void ptrace_resume_locked(struct task *t, enum trace_mode mode, int signo);
 /* attach.c */
 int ptrace_traceme(struct task *t);
 int ptrace_attach(struct task *tracer, struct task *t, int seize, uint32_t options);
 void ptrace_detach_locked(struct task *t, int signo);
-#define PTRACE_OPTIONS_KNOWN                                                                      \
-	(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE | \
-	 PTRACE_O_TRACEEXEC | PTRACE_O_TRACEVFORKDONE | PTRACE_O_TRACESECCOMP | \
+#define PTRACE_OPTIONS_KNOWN                                                                       \
+	(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |  \
+	 PTRACE_O_TRACEEXEC | PTRACE_O_TRACEVFORKDONE | PTRACE_O_TRACESECCOMP |                    \
 	 PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL)
 
 /* regs.c: a word of struct user; a register set through an iovec-like buffer. */

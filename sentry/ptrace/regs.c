@@ -10,10 +10,10 @@
 #include "platform/base/log.h"
 #include "sentry/ptrace/ptrace_priv.h"
 
-#define EFLAGS_TF 0x100ull
+#define EFLAGS_TF   0x100ull
 #define EFLAGS_USER 0x50dd5ull
-#define USER_CS 0x33
-#define USER_DS 0x2b
+#define USER_CS	    0x33
+#define USER_DS	    0x2b
 
 void ptrace_get_regs(struct task *t, struct user_regs_struct *r)
 {

@@ -2,11 +2,11 @@
 /*
  * The stops of a traced task: where they happen, how the tracer hears of them, and going on.
  *
- * Theory of operation. The tracee's own thread enters ptrace_stop_locked, says why, tells the tracer
- * (SIGCHLD and its wait queue) and sleeps until `stopped` is cleared by the tracer's request, by a
- * detach, or until it is killed. While `stopped` is set the tracer's thread may change the saved
- * registers; tasks_lock, taken by both around it, orders that. What only the tracee's thread may touch
- * (FP state) is done by it on order, inside the same sleep.
+ * Theory of operation. The tracee's own thread enters ptrace_stop_locked, says why, tells the
+ * tracer (SIGCHLD and its wait queue) and sleeps until `stopped` is cleared by the tracer's
+ * request, by a detach, or until it is killed. While `stopped` is set the tracer's thread may
+ * change the saved registers; tasks_lock, taken by both around it, orders that. What only the
+ * tracee's thread may touch (FP state) is done by it on order, inside the same sleep.
  */
 #include <sched.h>
 #include <signal.h>
@@ -269,7 +269,8 @@ int ptrace_syscall_enter(struct task *t)
 
 	lock_acquire(&t->k->tasks_lock);
 	p = t->ptrace;
-	if (p && (p->mode == TRACE_SYSCALL || p->mode == TRACE_SYSEMU || p->mode == TRACE_SYSEMU_STEP)) {
+	if (p &&
+	    (p->mode == TRACE_SYSCALL || p->mode == TRACE_SYSEMU || p->mode == TRACE_SYSEMU_STEP)) {
 		int emulate = p->mode != TRACE_SYSCALL;
 
 		p->op = OP_ENTRY;

@@ -167,7 +167,7 @@ static uint32_t alu(uint16_t code, uint32_t a, uint32_t b, int *div_by_zero)
 	case BPF_RSH:
 		return a >> (b & 31);
 	}
-	return (uint32_t)-(int32_t)a; /* BPF_NEG */
+	return 0 - a; /* BPF_NEG */
 }
 
 /*
@@ -249,8 +249,8 @@ int seccomp_bpf_always_allows(const struct sock_filter *prog, unsigned int len, 
 {
 	struct seccomp_data data = { .nr = (int)nr, .arch = arch };
 	int unknown = 0;
-	uint32_t ret = run(prog, len, &data, offsetof(struct seccomp_data, instruction_pointer),
-			   &unknown);
+	uint32_t ret =
+		run(prog, len, &data, offsetof(struct seccomp_data, instruction_pointer), &unknown);
 
 	return !unknown && ret == SECCOMP_RET_ALLOW;
 }

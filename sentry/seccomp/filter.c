@@ -17,29 +17,30 @@
 #include "sentry/signal/signal.h"
 #include "sentry/syscall/syscall.h"
 
-#define CACHED_CALLS 512u
+#define CACHED_CALLS	   512u
 #define MAX_INSNS_PER_PATH 32768u
-#define INSNS_PER_FILTER 4u /* what each filter of a chain counts on top of its length */
+#define INSNS_PER_FILTER   4u /* what each filter of a chain counts on top of its length */
 
-/* A ptrace event at a SECCOMP_RET_TRACE: 1 a tracer took it and the call goes on, 0 none listens. */
+/* A ptrace event at a SECCOMP_RET_TRACE: 1 a tracer took it and the call goes on, 0 none listens.
+ */
 int ptrace_seccomp_event(struct task *t, uint32_t data) __attribute__((weak));
 /* Guest calls must all come to the sentry from now on. */
 void context_no_shortcuts(struct context *c) __attribute__((weak));
 
 struct seccomp_filter {
 	struct ref ref;
-	struct seccomp_filter *prev;	/* [I] a reference */
-	struct seccomp_listener *listener; /* [I] a reference, or NULL */
-	uint32_t flags;			/* [I] SECCOMP_FILTER_FLAG_* */
-	uint32_t users;			/* [a] tasks whose chain it is part of */
+	struct seccomp_filter *prev;	     /* [I] a reference */
+	struct seccomp_listener *listener;   /* [I] a reference, or NULL */
+	uint32_t flags;			     /* [I] SECCOMP_FILTER_FLAG_* */
+	uint32_t users;			     /* [a] tasks whose chain it is part of */
 	uint64_t allowed[CACHED_CALLS / 64]; /* [I] calls it and all before it allow, by number */
 	unsigned int len;
 	struct sock_filter prog[];
 };
 
 struct seccomp_state {
-	struct lock lock; /* RANK_LEAF */
-	int mode;	  /* [lock] SECCOMP_MODE_* */
+	struct lock lock;	       /* RANK_LEAF */
+	int mode;		       /* [lock] SECCOMP_MODE_* */
 	struct seccomp_filter *filter; /* [lock] a reference, or NULL */
 };
 
@@ -348,9 +349,9 @@ out:
 	return ret;
 }
 
-#define FILTER_FLAGS                                                                          \
-	(SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_LOG | SECCOMP_FILTER_FLAG_SPEC_ALLOW | \
-	 SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_TSYNC_ESRCH |                  \
+#define FILTER_FLAGS                                                                               \
+	(SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_LOG | SECCOMP_FILTER_FLAG_SPEC_ALLOW |    \
+	 SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_TSYNC_ESRCH |                      \
 	 SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
 
 static int flags_ok(uint32_t flags)
@@ -490,7 +491,7 @@ static int act(struct task *t, uint32_t verdict, struct seccomp_filter *by,
 		log_info("task %d: seccomp logs call %d", task_tid(t), d->nr);
 		return 0;
 	case SECCOMP_RET_ERRNO:
-		t->regs.rax = (uint64_t)-(int64_t)(data > MAX_ERRNO ? MAX_ERRNO : data);
+		t->regs.rax = (uint64_t) - (int64_t)(data > MAX_ERRNO ? MAX_ERRNO : data);
 		return 1;
 	case SECCOMP_RET_TRAP:
 		/* The handler sees the call as not begun. */

@@ -385,9 +385,9 @@ static const struct file_ops g_listener_ops = {
 
 struct file *seccomp_listener_file(struct task *t, struct seccomp_listener *l)
 {
-	struct file *f = file_new_anon(t->k->vfs, "anon_inode:seccomp notify", &g_listener_ops, l,
-				       O_RDWR, FMODE_READ | FMODE_WRITE | FMODE_STREAM,
-				       task_cred(t));
+	struct file *f =
+		file_new_anon(t->k->vfs, "anon_inode:seccomp notify", &g_listener_ops, l, O_RDWR,
+			      FMODE_READ | FMODE_WRITE | FMODE_STREAM, task_cred(t));
 
 	if (!IS_ERR(f))
 		ref_get(&l->ref);

@@ -49,7 +49,8 @@ relock:
 		if (!signo)
 			break;
 		if (t->ptrace && signo != SIGKILL) {
-			/* Drops and retakes the lock: the tracer may change or swallow the signal. */
+			/* Drops and retakes the lock: the tracer may change or swallow the signal.
+			 */
 			signo = ptrace_signal_locked(t, signo, &ks->info);
 			if (!signo)
 				continue;

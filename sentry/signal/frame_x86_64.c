@@ -12,14 +12,14 @@
 #include "sentry/mm/mm.h"
 #include "sentry/signal/signal_priv.h"
 
-#define RED_ZONE 128
-#define FXSAVE_SIZE 512
-#define XSAVE_HDR_END 576 /* legacy area and header */
-#define XSTATE_BV_OFF 512
+#define RED_ZONE	128
+#define FXSAVE_SIZE	512
+#define XSAVE_HDR_END	576 /* legacy area and header */
+#define XSTATE_BV_OFF	512
 #define SW_RESERVED_OFF 464
 
-#define USER_CS 0x33
-#define USER_DS 0x2b
+#define USER_CS	  0x33
+#define USER_DS	  0x2b
 #define EFLAGS_CF 0x1ull
 #define EFLAGS_TF 0x100ull
 #define EFLAGS_DF 0x400ull
@@ -153,7 +153,8 @@ struct frame_bytes {
 	uint8_t *data;
 };
 
-static int frame_get(struct task *t, const struct frame_bytes *fb, uint64_t from, void *to, size_t n)
+static int frame_get(struct task *t, const struct frame_bytes *fb, uint64_t from, void *to,
+		     size_t n)
 {
 	if (from >= fb->at && from - fb->at <= fb->len && n <= fb->len - (from - fb->at)) {
 		memcpy(to, fb->data + (from - fb->at), n);
@@ -260,7 +261,8 @@ static int frame_apply(struct task *t, const struct frame_bytes *fb)
 	if (fpstate_restore(t, fb, uc.mcontext.fpstate))
 		return -EFAULT;
 	ss = uc.stack;
-	altstack_set(t, &ss, t->regs.rsp, LINUX_MINSIGSTKSZ); /* Linux ignores its complaints here too */
+	altstack_set(t, &ss, t->regs.rsp,
+		     LINUX_MINSIGSTKSZ); /* Linux ignores its complaints here too */
 	return 0;
 }
 

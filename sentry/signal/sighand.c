@@ -78,8 +78,8 @@ static void drop_ignored(struct task *t, int signo)
 	}
 }
 
-#define SA_KNOWN_FLAGS                                                                       \
-	(SA_NOCLDSTOP | SA_NOCLDWAIT | SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_NODEFER |     \
+#define SA_KNOWN_FLAGS                                                                             \
+	(SA_NOCLDSTOP | SA_NOCLDWAIT | SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_NODEFER |         \
 	 SA_RESETHAND | LINUX_SA_RESTORER | 0x800u /* SA_EXPOSE_TAGBITS */)
 
 int signal_set_action(struct task *t, int signo, const struct linux_sigaction *new_action,

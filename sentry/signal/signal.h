@@ -13,8 +13,8 @@
 
 /* task->jobctl_stop */
 #define JOBCTL_STOP_PENDING 1 /* must stop when it next looks at its signals */
-#define JOBCTL_STOPPED 2      /* has stopped, and waits for SIGCONT */
-#define JOBCTL_EXITING 4      /* signal_task_exit_locked() was called: no signal goes to it */
+#define JOBCTL_STOPPED	    2 /* has stopped, and waits for SIGCONT */
+#define JOBCTL_EXITING	    4 /* signal_task_exit_locked() was called: no signal goes to it */
 
 /* A siginfo from the kernel itself (SI_KERNEL), or from a user (SI_USER with sender's ids). */
 void siginfo_kernel(siginfo_t *si, int signo);
@@ -57,8 +57,8 @@ void signal_restore_saved_mask(struct task *t);
  * actions, group stops (blocks inside), ptrace stops. May end the task. Clears in_syscall.
  */
 void signal_deliver(struct task *t);
-/* rt_sigreturn: registers, mask, FP state and altstack from the frame. A bad frame forces SIGSEGV. The
- * call's result is t->regs.rax as restored. */
+/* rt_sigreturn: registers, mask, FP state and altstack from the frame. A bad frame forces SIGSEGV.
+ * The call's result is t->regs.rax as restored. */
 int signal_return(struct task *t);
 /* After execve: handlers to default, altstack off. fork: copies. */
 void signal_exec(struct task *t);
@@ -75,7 +75,8 @@ void sigpending_flush(struct sigpending *p); /* [tasks] frees the queue */
  * another thread, and a group stop no longer waits for it. t counts as dead afterwards. [tasks]
  */
 void signal_task_exit_locked(struct task *t);
-/* clone: a new thread of a group that is being stopped, or is, takes part. Published already. [tasks] */
+/* clone: a new thread of a group that is being stopped, or is, takes part. Published already.
+ * [tasks] */
 void signal_task_join_stop_locked(struct task *t);
 /* /proc/PID/status: pending (thread, group), blocked, ignored and caught sets. [tasks] */
 void signal_sets_locked(struct task *t, linux_sigset_t *pending, linux_sigset_t *shared,

@@ -5,19 +5,19 @@
 
 #include "sentry/signal/signal.h"
 
-#define SIG_STOP_MASK (SIGBIT(SIGSTOP) | SIGBIT(SIGTSTP) | SIGBIT(SIGTTIN) | SIGBIT(SIGTTOU))
+#define SIG_STOP_MASK	(SIGBIT(SIGSTOP) | SIGBIT(SIGTSTP) | SIGBIT(SIGTTIN) | SIGBIT(SIGTTOU))
 #define SIG_IGNORE_MASK (SIGBIT(SIGCONT) | SIGBIT(SIGCHLD) | SIGBIT(SIGWINCH) | SIGBIT(SIGURG))
-#define SIG_COREDUMP_MASK                                                                   \
-	(SIGBIT(SIGQUIT) | SIGBIT(SIGILL) | SIGBIT(SIGTRAP) | SIGBIT(SIGABRT) | SIGBIT(SIGFPE) | \
+#define SIG_COREDUMP_MASK                                                                          \
+	(SIGBIT(SIGQUIT) | SIGBIT(SIGILL) | SIGBIT(SIGTRAP) | SIGBIT(SIGABRT) | SIGBIT(SIGFPE) |   \
 	 SIGBIT(SIGSEGV) | SIGBIT(SIGBUS) | SIGBIT(SIGSYS) | SIGBIT(SIGXCPU) | SIGBIT(SIGXFSZ))
 /* Raised by the instruction itself: delivered before all others. */
-#define SIG_SYNC_MASK                                                                      \
-	(SIGBIT(SIGSEGV) | SIGBIT(SIGBUS) | SIGBIT(SIGILL) | SIGBIT(SIGTRAP) | SIGBIT(SIGFPE) | \
+#define SIG_SYNC_MASK                                                                              \
+	(SIGBIT(SIGSEGV) | SIGBIT(SIGBUS) | SIGBIT(SIGILL) | SIGBIT(SIGTRAP) | SIGBIT(SIGFPE) |    \
 	 SIGBIT(SIGSYS))
 
 #define LINUX_SIGRTMIN 32
-#define LINUX_SIG_DFL 0u
-#define LINUX_SIG_IGN 1u
+#define LINUX_SIG_DFL  0u
+#define LINUX_SIG_IGN  1u
 
 /* A signal taken out of the queues, with the action that will serve it. */
 struct ksignal {
@@ -38,10 +38,11 @@ linux_sigset_t signal_deliverable_locked(struct task *t);
 int signal_dequeue_locked(struct task *t, linux_sigset_t masked, siginfo_t *si, int sync_only);
 
 /* stop.c */
-/* t starts or joins a group stop for signo; waits until it is over. tasks_lock held on entry, released
- * on return. */
+/* t starts or joins a group stop for signo; waits until it is over. tasks_lock held on entry,
+ * released on return. */
 void signal_stop_and_unlock(struct task *t, int signo);
-/* A stop signal or SIGCONT is about to be queued for tg: its effects that do not depend on masks. */
+/* A stop signal or SIGCONT is about to be queued for tg: its effects that do not depend on masks.
+ */
 void signal_stop_cont_locked(struct thread_group *tg, int signo);
 /* t needs not take part any more in a stop of its group (exit). */
 void signal_stop_leave_locked(struct task *t);

@@ -86,8 +86,8 @@ static ssize_t signalfd_read(struct file *f, struct uio *u, int64_t *pos)
 		siginfo_t si;
 
 		lock_acquire(&t->k->tasks_lock);
-		int signo = signal_dequeue_locked(
-			t, ~__atomic_load_n(&s->mask, __ATOMIC_RELAXED), &si, 0);
+		int signo = signal_dequeue_locked(t, ~__atomic_load_n(&s->mask, __ATOMIC_RELAXED),
+						  &si, 0);
 
 		lock_release(&t->k->tasks_lock);
 		if (!signo)

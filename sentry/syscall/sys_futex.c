@@ -26,8 +26,8 @@ static int timeout_from_user(struct task *t, int cmd, int op, uint64_t addr,
 	uint64_t ns;
 	int err;
 
-	to->clock = (op & FUTEX_CLOCK_REALTIME) || cmd == FUTEX_LOCK_PI ? CLOCK_REALTIME :
-									  CLOCK_MONOTONIC;
+	to->clock = (op & FUTEX_CLOCK_REALTIME) || cmd == FUTEX_LOCK_PI ? CLOCK_REALTIME
+									: CLOCK_MONOTONIC;
 	to->ns = NO_DEADLINE;
 	if (!addr || !has_timeout(cmd))
 		return 0;
@@ -87,8 +87,8 @@ SYSCALL_HANDLER(futex)
 /* ---- futex2: sized, with flags of their own ---- */
 
 #define FUTEX2_SIZE_MASK_BITS 0x03u
-#define FUTEX2_U32 0x02u
-#define FUTEX2_PRIVATE_BIT 128u
+#define FUTEX2_U32	      0x02u
+#define FUTEX2_PRIVATE_BIT    128u
 
 /* Only 32-bit words without NUMA hints exist here, as on kernels before 6.16. */
 static int flags2(uint64_t flags, uint32_t *out)

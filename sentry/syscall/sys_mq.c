@@ -238,7 +238,8 @@ SYSCALL_HANDLER(mq_notify)
 	if (a->a[1]) {
 		if (copy_from_user(t, &ev, a->a[1], sizeof(ev)))
 			return -EFAULT;
-		if (ev.notify != SIGEV_NONE && ev.notify != SIGEV_SIGNAL && ev.notify != SIGEV_THREAD)
+		if (ev.notify != SIGEV_NONE && ev.notify != SIGEV_SIGNAL &&
+		    ev.notify != SIGEV_THREAD)
 			return -EINVAL;
 		if (ev.notify == SIGEV_SIGNAL && (ev.signo <= 0 || ev.signo > LINUX_NSIG))
 			return -EINVAL;

@@ -312,8 +312,8 @@ SYSCALL_HANDLER(tgkill)
 }
 
 #define SIGINFO_KNOWN_SIZE 48 /* bytes of siginfo the kernel itself uses */
-#define SI_DETHREAD_CODE (-7)
-#define SI_ASYNCNL_CODE (-60)
+#define SI_DETHREAD_CODE   (-7)
+#define SI_ASYNCNL_CODE	   (-60)
 
 /* Copies a siginfo in; bytes no known layout uses must be zero (post_copy_siginfo_from_user). */
 static int siginfo_from_user(struct task *t, uint64_t addr, int signo, siginfo_t *si)

@@ -77,7 +77,8 @@ SYSCALL_HANDLER(gettimeofday)
 {
 	if (a->a[0]) {
 		uint64_t ns = real_now(t);
-		int64_t tv[2] = { (int64_t)(ns / NSEC_PER_SEC), (int64_t)(ns % NSEC_PER_SEC / 1000) };
+		int64_t tv[2] = { (int64_t)(ns / NSEC_PER_SEC),
+				  (int64_t)(ns % NSEC_PER_SEC / 1000) };
 
 		if (copy_to_user(t, a->a[0], tv, sizeof(tv)))
 			return -EFAULT;

@@ -9,7 +9,7 @@
 
 #include "sentry/time/timers_priv.h"
 
-#define SAMPLE_MIN_NS 4000000ull /* as fine as Linux's own tick */
+#define SAMPLE_MIN_NS	   4000000ull /* as fine as Linux's own tick */
 #define SAMPLE_IDLE_MAX_NS 100000000ull
 
 static uint64_t min_u64(uint64_t a, uint64_t b)
@@ -18,7 +18,8 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
 }
 
 /* Sends what is due of one CPU itimer; the time left to its next expiry. */
-static uint64_t itimer_expire(struct thread_group *tg, struct cpu_itimer *it, uint64_t now, int signo)
+static uint64_t itimer_expire(struct thread_group *tg, struct cpu_itimer *it, uint64_t now,
+			      int signo)
 {
 	if (!it->value_ns)
 		return UINT64_MAX;
@@ -90,7 +91,8 @@ void cpu_timers_rearm_locked(struct thread_group *tg)
 	cpus = min_u64(cpus, (uint64_t)tg->task_count + 1);
 	wait = left / cpus;
 	if (wait < SAMPLE_MIN_NS)
-		wait = min_u64(SAMPLE_MIN_NS << min_u64(pts->idle_samples / 2, 5), SAMPLE_IDLE_MAX_NS);
+		wait = min_u64(SAMPLE_MIN_NS << min_u64(pts->idle_samples / 2, 5),
+			       SAMPLE_IDLE_MAX_NS);
 	ktimer_arm(&pts->sample, deadline_add(mono_now_ns(), wait));
 }
 

@@ -60,8 +60,8 @@ void itimer_alarm_dequeued_locked(struct thread_group *tg)
 		return;
 	now = mono_now_ns();
 	if (tg->itimer_real.deadline <= now)
-		ktimer_arm(&tg->itimer_real, next_period(tg->itimer_real.deadline,
-							 tg->itimer_real_interval, now));
+		ktimer_arm(&tg->itimer_real,
+			   next_period(tg->itimer_real.deadline, tg->itimer_real_interval, now));
 }
 
 void timers_group_init(struct thread_group *tg)
@@ -88,17 +88,16 @@ static void get_locked(struct thread_group *tg, int which, struct itimer_ns *cur
 
 		cur->interval = tg->itimer_real_interval;
 		if (tg->itimer_real_armed)
-			cur->value = tg->itimer_real.deadline > now ?
-					     tg->itimer_real.deadline - now :
-					     1000;
+			cur->value = tg->itimer_real.deadline > now ? tg->itimer_real.deadline - now
+								    : 1000;
 		return;
 	}
 	struct cpu_itimer *it = cpu_itimer_of(tg, which);
 
 	cur->interval = it->interval_ns;
 	if (it->value_ns) {
-		uint64_t now = cpu_clock_group_locked(
-			tg, which == ITIMER_VIRTUAL ? CPUCLOCK_VIRT_ID : 0);
+		uint64_t now =
+			cpu_clock_group_locked(tg, which == ITIMER_VIRTUAL ? CPUCLOCK_VIRT_ID : 0);
 
 		cur->value = cpu_itimer_remaining(it, now);
 	}
@@ -133,12 +132,13 @@ int itimer_set(struct task *t, int which, const struct itimer_ns *val, struct it
 		struct cpu_itimer *it = cpu_itimer_of(tg, which);
 
 		it->interval_ns = val->interval;
-		it->value_ns = val->value ? deadline_add(cpu_clock_group_locked(
-								 tg, which == ITIMER_VIRTUAL ?
-									     CPUCLOCK_VIRT_ID :
-									     0),
-							 val->value) :
-					    0;
+		it->value_ns =
+			val->value
+				? deadline_add(cpu_clock_group_locked(tg, which == ITIMER_VIRTUAL
+										  ? CPUCLOCK_VIRT_ID
+										  : 0),
+					       val->value)
+				: 0;
 		cpu_timers_rearm_locked(tg);
 	}
 	lock_release(&t->k->tasks_lock);

@@ -58,7 +58,8 @@ static void expire(struct posix_timer *pt)
 
 	if (pt->queued)
 		return;
-	err = signal_queue_entry_locked(pt->target ? pt->target : tg->leader, !pt->target, &pt->entry);
+	err = signal_queue_entry_locked(pt->target ? pt->target : tg->leader, !pt->target,
+					&pt->entry);
 	if (err == 0) {
 		pt->queued = 1;
 		if (!pt->interval)
@@ -345,8 +346,8 @@ int posix_timer_set(struct task *t, int id, int flags, const struct itimer_ns *v
 	disarm_locked(pt);
 	pt->interval = val->interval;
 	if (val->value) {
-		pt->expires = flags & TIMER_ABSTIME ? val->value :
-						      deadline_add(timer_now(pt), val->value);
+		pt->expires = flags & TIMER_ABSTIME ? val->value
+						    : deadline_add(timer_now(pt), val->value);
 		arm(pt, 0);
 	}
 	if (pt->is_cpu)

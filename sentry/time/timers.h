@@ -15,15 +15,15 @@ struct posix_timers;
 /* ---- clocks (timekeeper.c) ---- */
 
 #define NSEC_PER_SEC 1000000000ull
-#define TIME_NS_MAX ((uint64_t)INT64_MAX) /* what any time saturates at */
+#define TIME_NS_MAX  ((uint64_t)INT64_MAX) /* what any time saturates at */
 
 /* Now on a guest clock, CPU clocks of other processes (negative ids) included. 0, -EINVAL. */
 int clock_now(struct task *t, int clock, uint64_t *ns);
 /* CLOCK_REALTIME of the sandbox. [any] */
 uint64_t kernel_real_now(struct kernel *k);
 /*
- * The CLOCK_MONOTONIC deadline of an instant on REALTIME, MONOTONIC, BOOTTIME, TAI or an alarm clock.
- * Only as good as long as nobody sets the clock: recompute after each wake.
+ * The CLOCK_MONOTONIC deadline of an instant on REALTIME, MONOTONIC, BOOTTIME, TAI or an alarm
+ * clock. Only as good as long as nobody sets the clock: recompute after each wake.
  */
 uint64_t clock_to_mono(struct kernel *k, int clock, uint64_t abs_ns);
 /* Now on a clock that follows the wall, not CPU use. [any] */
@@ -41,11 +41,11 @@ uint64_t deadline_add(uint64_t now, uint64_t delta);
 void vdso_clock_changed(struct kernel *k) __attribute__((weak));
 
 /*
- * CPU clocks. An id holds a pid or tid (0: the caller's), what counts, and whether it is a thread's:
- * PROCESS and THREAD_CPUTIME_ID are two of them.
+ * CPU clocks. An id holds a pid or tid (0: the caller's), what counts, and whether it is a
+ * thread's: PROCESS and THREAD_CPUTIME_ID are two of them.
  */
-#define CPUCLOCK_PER_THREAD 4
-#define CPUCLOCK_VIRT_ID 1 /* user time only */
+#define CPUCLOCK_PER_THREAD	 4
+#define CPUCLOCK_VIRT_ID	 1 /* user time only */
 #define CPUCLOCK_MAKE(pid, bits) ((int)((~(unsigned int)(pid) << 3) | (bits)))
 struct cpu_clock {
 	struct task *thread;	 /* either a reference here … */

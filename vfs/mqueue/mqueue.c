@@ -10,8 +10,9 @@
 
 #include "vfs/mqueue/mqueue_priv.h"
 
-/* What Linux charges beside the bytes: sizes of its struct msg_msg and of a priority's tree node. */
-#define MSG_OVERHEAD 48u
+/* What Linux charges beside the bytes: sizes of its struct msg_msg and of a priority's tree node.
+ */
+#define MSG_OVERHEAD  48u
 #define NODE_OVERHEAD 48u
 
 int mqueue_cost(const struct mq_limits *l, uint64_t *bytes)
@@ -22,8 +23,8 @@ int mqueue_cost(const struct mq_limits *l, uint64_t *bytes)
 		return -EINVAL;
 	if (l->max_count > MQ_HARD_COUNT || l->msg_size > MQ_HARD_SIZE)
 		return -EINVAL;
-	nodes = (uint64_t)(l->max_count < (int64_t)MQ_PRIO_LIMIT ? l->max_count :
-								   (int64_t)MQ_PRIO_LIMIT);
+	nodes = (uint64_t)(l->max_count < (int64_t)MQ_PRIO_LIMIT ? l->max_count
+								 : (int64_t)MQ_PRIO_LIMIT);
 	if (__builtin_mul_overflow((uint64_t)l->max_count, (uint64_t)l->msg_size, &data))
 		return -EOVERFLOW;
 	*bytes = data + (uint64_t)l->max_count * MSG_OVERHEAD + nodes * NODE_OVERHEAD;

@@ -12,12 +12,12 @@
 
 extern const struct fs_type g_mqueue_type;
 
-#define MQ_PRIO_LIMIT 32768u
+#define MQ_PRIO_LIMIT	 32768u
 #define MQ_DEFAULT_COUNT 10
-#define MQ_DEFAULT_SIZE 8192
-#define MQ_HARD_COUNT 65536
-#define MQ_HARD_SIZE (16 << 20)
-#define MQ_QUEUES_MAX 256
+#define MQ_DEFAULT_SIZE	 8192
+#define MQ_HARD_COUNT	 65536
+#define MQ_HARD_SIZE	 (16 << 20)
+#define MQ_QUEUES_MAX	 256
 
 struct mq_limits {
 	int64_t max_count, msg_size;

@@ -13,7 +13,7 @@
 #include "vfs/vfs_priv.h"
 
 #define MQUEUE_MAGIC 0x19800202
-#define DIRENT_SIZE 20 /* what each name adds to the directory's size */
+#define DIRENT_SIZE  20 /* what each name adds to the directory's size */
 
 struct mq_name {
 	struct mq_name *next;
@@ -113,8 +113,8 @@ static struct inode *mq_create(struct inode *dir, const char *name, uint32_t mod
 		return (void *)q;
 	n = malloc(sizeof(*n) + len + 1);
 	ino = n ? inode_new(dir->sb, ++r->next_ino, S_IFREG | (mode & 07777), &g_file_iops,
-			    &g_mqueue_fops) :
-		  NULL;
+			    &g_mqueue_fops)
+		: NULL;
 	if (!ino) {
 		free(n);
 		if (mqueue_uncharge)
@@ -219,7 +219,8 @@ static const struct super_ops g_super_ops = {
 
 struct superblock *mqueue_sb_new(struct vfs *vfs)
 {
-	struct superblock *sb = sb_new(vfs, &g_mqueue_type, &g_super_ops, 0, MQUEUE_MAGIC, "mqueue");
+	struct superblock *sb =
+		sb_new(vfs, &g_mqueue_type, &g_super_ops, 0, MQUEUE_MAGIC, "mqueue");
 	struct mq_root *r;
 	struct inode *ino;
 

@@ -13,15 +13,15 @@ struct mq_message {
 };
 
 struct mqueue {
-	struct lock lock; /* RANK_IPC */
+	struct lock lock;	   /* RANK_IPC */
 	struct list_head messages; /* [lock] highest priority first, oldest first among equals */
-	int64_t count;	  /* [lock] */
-	uint64_t bytes;	  /* [lock] */
-	int receivers;	  /* [lock] blocked in a receive */
-	struct mq_notify *notify; /* [lock] */
-	struct mq_limits limits;  /* [I] */
-	uint32_t owner_uid;	  /* [I] who is charged */
-	uint64_t cost;		  /* [I] */
+	int64_t count;		   /* [lock] */
+	uint64_t bytes;		   /* [lock] */
+	int receivers;		   /* [lock] blocked in a receive */
+	struct mq_notify *notify;  /* [lock] */
+	struct mq_limits limits;   /* [I] */
+	uint32_t owner_uid;	   /* [I] who is charged */
+	uint64_t cost;		   /* [I] */
 	struct waitq wq;
 };
 

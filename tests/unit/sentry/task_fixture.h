@@ -16,7 +16,7 @@
 #include "sentry/time/timers.h"
 
 #define FIX_THREADS 3
-#define FIX_PAGE 0x200000ull /* four writable pages of guest memory */
+#define FIX_PAGE    0x200000ull /* four writable pages of guest memory */
 
 struct fixture {
 	struct kernel k;

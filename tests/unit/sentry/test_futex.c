@@ -138,7 +138,8 @@ START_TEST(wake_op_changes_the_word)
 				       FUTEX_OP(FUTEX_OP_ADD, 0xfff, FUTEX_OP_CMP_EQ, 10)),
 			 0);
 	ck_assert_uint_eq(word(FIX_PAGE + 4), 9);
-	ck_assert_int_eq(futex_wake_op(&f->t[0], FIX_PAGE, 0, FIX_PAGE + 4, 1, 1, 6u << 28), -ENOSYS);
+	ck_assert_int_eq(futex_wake_op(&f->t[0], FIX_PAGE, 0, FIX_PAGE + 4, 1, 1, 6u << 28),
+			 -ENOSYS);
 }
 END_TEST
 
@@ -147,11 +148,11 @@ START_TEST(robust_list_walks_end)
 	struct task *t = &f->t[0];
 
 	/* An entry that points to itself: bounded, and the word is marked. */
-	put_user_u64(t, FIX_PAGE, FIX_PAGE + 64);	/* head.next */
-	put_user_u64(t, FIX_PAGE + 8, 16);		/* futex_offset */
-	put_user_u64(t, FIX_PAGE + 16, 0);		/* pending */
-	put_user_u64(t, FIX_PAGE + 64, FIX_PAGE + 64);	/* entry.next: itself */
-	put_user_u32(t, FIX_PAGE + 80, 100);		/* the word: this thread's tid */
+	put_user_u64(t, FIX_PAGE, FIX_PAGE + 64);      /* head.next */
+	put_user_u64(t, FIX_PAGE + 8, 16);	       /* futex_offset */
+	put_user_u64(t, FIX_PAGE + 16, 0);	       /* pending */
+	put_user_u64(t, FIX_PAGE + 64, FIX_PAGE + 64); /* entry.next: itself */
+	put_user_u32(t, FIX_PAGE + 80, 100);	       /* the word: this thread's tid */
 	futex_robust_died(t, FIX_PAGE);
 	ck_assert_uint_eq(word(FIX_PAGE + 80), FUTEX_OWNER_DIED);
 	/* Pointers into nowhere. */

@@ -8,18 +8,18 @@
 
 #include "sentry/seccomp/seccomp.h"
 
-#define S(code, k) ((struct sock_filter)BPF_STMT(code, k))
+#define S(code, k)	 ((struct sock_filter)BPF_STMT(code, k))
 #define J(code, k, t, f) ((struct sock_filter)BPF_JUMP(code, k, t, f))
-#define RUN(d, ...)                                                                        \
-	({                                                                                 \
-		struct sock_filter p_[] = { __VA_ARGS__ };                                 \
-		ck_assert_int_eq(seccomp_bpf_check(p_, sizeof(p_) / sizeof(p_[0])), 0);    \
-		seccomp_bpf_run(p_, sizeof(p_) / sizeof(p_[0]), (d));                      \
+#define RUN(d, ...)                                                                                \
+	({                                                                                         \
+		struct sock_filter p_[] = { __VA_ARGS__ };                                         \
+		ck_assert_int_eq(seccomp_bpf_check(p_, sizeof(p_) / sizeof(p_[0])), 0);            \
+		seccomp_bpf_run(p_, sizeof(p_) / sizeof(p_[0]), (d));                              \
 	})
-#define BAD(...)                                                                           \
-	({                                                                                 \
-		struct sock_filter p_[] = { __VA_ARGS__ };                                 \
-		ck_assert_int_eq(seccomp_bpf_check(p_, sizeof(p_) / sizeof(p_[0])), -EINVAL); \
+#define BAD(...)                                                                                   \
+	({                                                                                         \
+		struct sock_filter p_[] = { __VA_ARGS__ };                                         \
+		ck_assert_int_eq(seccomp_bpf_check(p_, sizeof(p_) / sizeof(p_[0])), -EINVAL);      \
 	})
 
 static const struct seccomp_data g_data = {
@@ -64,7 +64,9 @@ START_TEST(jumps_go_where_they_say)
 				      J(BPF_JMP | BPF_JGT | BPF_K, 1, 2, 0),
 				      J(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 2), S(BPF_RET | BPF_K, 10),
 				      S(BPF_RET | BPF_K, 20), S(BPF_RET | BPF_K, 30)),
-				  v > 1 ? 20 : v == 1 ? 10 : 30);
+				  v > 1	   ? 20
+				  : v == 1 ? 10
+					   : 30);
 }
 END_TEST
 
@@ -97,10 +99,8 @@ END_TEST
 START_TEST(what_is_always_allowed_is_known)
 {
 	struct sock_filter by_nr[] = {
-		S(BPF_LD | BPF_W | BPF_ABS, 0),
-		J(BPF_JMP | BPF_JEQ | BPF_K, 5, 1, 0),
-		S(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-		S(BPF_LD | BPF_W | BPF_ABS, 16),
+		S(BPF_LD | BPF_W | BPF_ABS, 0),	       J(BPF_JMP | BPF_JEQ | BPF_K, 5, 1, 0),
+		S(BPF_RET | BPF_K, SECCOMP_RET_ALLOW), S(BPF_LD | BPF_W | BPF_ABS, 16),
 		S(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 
@@ -112,11 +112,19 @@ END_TEST
 /* Whatever the checker lets through must run to an end, within bounds (the sanitizers watch). */
 START_TEST(random_programs_are_harmless)
 {
-	static const uint16_t codes[] = { BPF_LD | BPF_W | BPF_ABS, BPF_LD | BPF_MEM, BPF_ST, BPF_STX,
-					  BPF_ALU | BPF_DIV | BPF_X, BPF_ALU | BPF_LSH | BPF_K,
-					  BPF_JMP | BPF_JA, BPF_JMP | BPF_JEQ | BPF_K,
-					  BPF_JMP | BPF_JSET | BPF_X, BPF_MISC | BPF_TAX, BPF_RET | BPF_A,
-					  BPF_LDX | BPF_IMM, BPF_ALU | BPF_MUL | BPF_X };
+	static const uint16_t codes[] = { BPF_LD | BPF_W | BPF_ABS,
+					  BPF_LD | BPF_MEM,
+					  BPF_ST,
+					  BPF_STX,
+					  BPF_ALU | BPF_DIV | BPF_X,
+					  BPF_ALU | BPF_LSH | BPF_K,
+					  BPF_JMP | BPF_JA,
+					  BPF_JMP | BPF_JEQ | BPF_K,
+					  BPF_JMP | BPF_JSET | BPF_X,
+					  BPF_MISC | BPF_TAX,
+					  BPF_RET | BPF_A,
+					  BPF_LDX | BPF_IMM,
+					  BPF_ALU | BPF_MUL | BPF_X };
 	int accepted = 0;
 
 	srand(4711);
