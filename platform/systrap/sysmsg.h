@@ -76,8 +76,11 @@
 #define FR_RIP 128
 #define FR_EFLAGS 136
 
-/* The host signal of context_interrupt(). */
-#define STUB_INTERRUPT_SIGNAL 63
+/*
+ * The host signal of context_interrupt(): SIGUSR2. Not a real-time signal, which would be queued
+ * once for each interrupt, and not at all when the user's queue is full.
+ */
+#define STUB_INTERRUPT_SIGNAL 12
 
 #define STUB_MAGIC 0x314255545353434eull
 
