@@ -87,6 +87,9 @@ static const struct host_filter_rule g_rules[] = {
 	ANY("restart_syscall"), /* timed waits, after SIGSTOP and SIGCONT or a freezer */
 	ANY("getrandom"),
 	ANY("getrusage"),
+#ifdef __SANITIZE_ADDRESS__
+	ANY("sigaltstack"), /* at a thread's end */
+#endif
 };
 
 int sentry_lockdown(void)

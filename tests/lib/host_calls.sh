@@ -4,7 +4,7 @@
 # the filter's source lists them.
 cd "$(dirname "$0")/../.." || exit 1
 case $1 in
-sentry) sed -n '/host_filter_rule g_rules/,/^};/s/^\t[A-Z_]*("\([a-z0-9_]*\)".*/\1/p' sentry/filter.c ;;
+sentry) sed -n '/host_filter_rule g_rules/,/^#ifdef\|^};/s/^\t[A-Z_]*("\([a-z0-9_]*\)".*/\1/p' sentry/filter.c ;;
 gofer) sed -n 's/.*{ SYS_\([a-z0-9_]*\), [01], .*/\1/p' gofer/filter.c ;;
 stub) sed -n 's/^\tCALL(p, \(SYS_\|STUB_NR_\)\([A-Za-z0-9_]*\),.*/\2/p' platform/systrap/trap_filter.c |
 	sed 's/HELLO/gettid/' ;;

@@ -545,7 +545,8 @@ static ssize_t xattr_result(struct gcall *c, void *buf, size_t size)
 		return (ssize_t)n;
 	if (n > size)
 		return -ERANGE;
-	memcpy(buf, wire_bytes(&c->rep, n), n);
+	if (n)
+		memcpy(buf, wire_bytes(&c->rep, n), n);
 	return (ssize_t)n;
 }
 
