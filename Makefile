@@ -86,7 +86,8 @@ $(B)/caisson: $(B)/runtime.a $(B)/base.a
 # Debian packages for building, running and testing; installed only when one is missing.
 DEBS := gcc make pkg-config libseccomp-dev liburing-dev libxxhash-dev libcapstone-dev check \
 	libsubunit-dev libjson-c-dev python3
-DEBS_CHECK := $(DEBS) bash coreutils perl git rsync xz-utils tar busybox-static debootstrap python3-venv
+DEBS_CHECK := $(DEBS) bash coreutils perl git rsync xz-utils tar busybox-static debootstrap python3-venv \
+	podman conmon catatonit containerd runc
 deps:
 	@sh tests/lib/install_debs.sh $(if $(filter check,$(MAKECMDGOALS)),$(DEBS_CHECK),$(DEBS))
 run: deps
