@@ -131,7 +131,7 @@ def gone(pids, limit=3.0):
 
 def leftovers():
     """What must be the same before and after a run."""
-    mounts = len(read("/proc/mounts").splitlines())
+    mounts = [ln for ln in read("/proc/mounts").splitlines() if "caisson" in ln]
     groups = sorted(g for g in glob.glob("/sys/fs/cgroup/**/caisson-%d-*" % os.getpid(), recursive=True))
     return mounts, groups
 
@@ -465,6 +465,8 @@ def case_fuzz():
     _, out, record, _ = run("/h/syscall_fuzz", str(int(time.time())), "8",
                             opts=("--memory", "600m", "--pids", "300"), limit=25)
     check("random system calls", record.get("reason") in ("ok", "signaled"), (record, out[:60]))
+    _, out, record, _ = run("/h/elf_fuzz", str(int(time.time())), "4", limit=25)
+    check("mutated programs", "elf: done" in out and record.get("reason") == "ok", (record, out[-60:]))
     crash = re.search(r".*(crashed|panic).*", read(LOG))
     check("no crash in the log", not crash, crash and crash.group(0))
 

@@ -5,7 +5,7 @@
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 mkdir "$T/bin"
-for p in hostile_guest syscall_fuzz; do
+for p in hostile_guest syscall_fuzz elf_fuzz; do
 	check "$p compiles" ${CC:-gcc} -D_GNU_SOURCE -std=gnu11 -O1 -w -static -pthread -o "$T/bin/$p" "$here/fuzz/$p.c"
 done
 # The frozen lists of host calls are what the filters say.

@@ -226,7 +226,7 @@ static int tmpfs_bomb(void)
 static int name_bomb(void)
 {
 	char name[300];
-	double end = now() + 4;
+	double end = now() + 2;
 
 	memset(name, 'n', sizeof(name));
 	for (int i = 0; now() < end; i++) {
@@ -243,7 +243,7 @@ static int fork_bomb(void)
 {
 	int n = 0;
 
-	for (double end = now() + 3; now() < end;)
+	for (double end = now() + 2; now() < end;)
 		if (fork() >= 0)
 			n++;
 		else if (getpid() == 1)
@@ -292,7 +292,7 @@ static int fd_bomb(const char *what)
 {
 	static char block[65536];
 	int p[2], n = 0, ep = epoll_create1(0);
-	double end = now() + 5;
+	double end = now() + 2.5;
 
 	many_fds();
 	while (now() < end) {
