@@ -14,6 +14,7 @@
 
 #define SPEC_SIZE_MAX (16u << 20)
 #define SPEC_BINDS_MAX 500
+#define SPEC_MOUNTS_MAX 2000
 
 struct spec_error {
 	char text[700];

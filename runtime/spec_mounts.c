@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -216,7 +218,51 @@ static int one_mount(struct spec *s, struct json_object *o, size_t i, const char
 	return spec_fail(e, m.at, "type: '%s' is not supported", m.type ? m.type : "");
 }
 
-static int add_root(struct spec *s, const char *bundle, struct spec_error *e)
+static const char *destination(struct json_object *list, size_t i)
+{
+	struct json_object *d = spec_get(json_object_array_get_idx(list, i), "destination");
+
+	return d && json_object_is_type(d, json_type_string) ? json_object_get_string(d) : "";
+}
+
+/* Is `path` below `dir`, by whole components? */
+static int is_below(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	while (n > 1 && dir[n - 1] == '/')
+		n--;
+	return !strncmp(path, dir, n) && path[n] == '/';
+}
+
+/*
+ * Does the root have every mount point that is its own? Then it can be served read-only altogether;
+ * else the sandbox makes them, and closes it for writing itself.
+ */
+static int has_mount_points(const char *rootfs, struct json_object *list)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+	int root = open(rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC), all = root >= 0;
+
+	for (size_t i = 0; all && list && i < json_object_array_length(list); i++) {
+		int covered = 0;
+
+		for (size_t j = 0; j < i; j++)
+			covered |= is_below(destination(list, i), destination(list, j));
+		if (covered)
+			continue;
+		int fd = (int)syscall(SYS_openat2, root, destination(list, i), &how, sizeof(how));
+
+		all = fd >= 0;
+		if (fd >= 0)
+			close(fd);
+	}
+	if (root >= 0)
+		close(root);
+	return all;
+}
+
+static int add_root(struct spec *s, struct json_object *mounts, const char *bundle, struct spec_error *e)
 {
 	struct json_object *root;
 	const char *path;
@@ -240,8 +286,7 @@ static int add_root(struct spec *s, const char *bundle, struct spec_error *e)
 				 errno == ENOENT ? "no such file or directory" : strerror(errno));
 	if (!S_ISDIR(st.st_mode) || strpbrk(s->rootfs, "\t\n"))
 		return spec_fail(e, "root.path", "%s is not a directory, or has a tab or newline in it", joined);
-	/* A read-only root is one for the guest; missing mount points are still made below it. */
-	if (add_attach(s, s->rootfs, s->overlay, s->overlay ? "exclusive" : "", e))
+	if (add_attach(s, s->rootfs, s->overlay || (s->root_readonly && has_mount_points(s->rootfs, mounts)), s->overlay ? "exclusive" : "", e))
 		return -1;
 	return add_mount(s, s->overlay ? "overlay" : "gofer", "0", "/", s->root_readonly ? "ro" : "rw", e);
 }
@@ -250,7 +295,11 @@ int spec_mounts(struct spec *s, const char *bundle, struct spec_error *e)
 {
 	struct json_object *list;
 
-	if (add_root(s, bundle, e) || spec_want(s->json, "", "mounts", json_type_array, &list, e))
+	if (spec_want(s->json, "", "mounts", json_type_array, &list, e))
+		return -1;
+	if (list && json_object_array_length(list) > SPEC_MOUNTS_MAX)
+		return spec_fail(e, "mounts", "more than %d", SPEC_MOUNTS_MAX);
+	if (add_root(s, list, bundle, e))
 		return -1;
 	for (size_t i = 0; list && i < json_object_array_length(list); i++)
 		if (one_mount(s, json_object_array_get_idx(list, i), i, bundle, e))

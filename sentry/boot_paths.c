@@ -99,7 +99,17 @@ static int device_one(const struct vfs_ctx *ctx, const char *line)
 		return -EINVAL;
 	memcpy(path, line, (size_t)(tab - line));
 	path[tab - line] = '\0';
-	err = vfs_mknodat(ctx, NULL, path,
+	/* The mode is the configuration's, whatever the umask. */
+	struct vfs_ctx plain = *ctx;
+	char *slash = strrchr(path, '/');
+
+	plain.umask = 0;
+	*slash = '\0';
+	err = *path ? boot_make_target(ctx, path, 1) : 0;
+	*slash = '/';
+	if (err)
+		return err;
+	err = vfs_mknodat(&plain, NULL, path,
 			  (type == 'b' ? S_IFBLK : type == 'p' ? S_IFIFO : S_IFCHR) | (mode & 07777),
 			  makedev(major, minor));
 	return err == -EEXIST ? 0 : err;
