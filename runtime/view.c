@@ -95,6 +95,20 @@ static void place(const struct view_bind *b, int root)
 	close(b->tree);
 }
 
+/* The processes of the sandbox as the host has them: waiter, gofer, sentry, stubs. */
+static int make_proc(void)
+{
+	int ctx = (int)syscall(SYS_fsopen, "proc", FSOPEN_CLOEXEC), fd = -1;
+
+	if (ctx < 0)
+		return -1;
+	if (syscall(SYS_fsconfig, ctx, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
+		fd = (int)syscall(SYS_fsmount, ctx, FSMOUNT_CLOEXEC,
+				  MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY);
+	close(ctx);
+	return fd;
+}
+
 static int become_root(int fd)
 {
 	return fchdir(fd) != 0 || syscall(SYS_pivot_root, ".", ".") != 0 || umount2(".", MNT_DETACH) != 0 ||
@@ -107,6 +121,10 @@ void view_enter(struct view *v)
 	    syscall(SYS_move_mount, v->root, "", AT_FDCWD, "/tmp", MOVE_MOUNT_F_EMPTY_PATH) == 0) {
 		for (size_t i = 0; i < v->count; i++)
 			place(&v->binds[i], v->root);
+		struct view_bind proc = { .tree = make_proc(), .target = (char[]){ "/proc" } };
+
+		if (proc.tree >= 0)
+			place(&proc, v->root);
 		if (become_root(v->root) == 0)
 			goto out;
 	}
