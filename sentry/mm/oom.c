@@ -7,6 +7,7 @@
  * what programs have mapped would refuse programs that overcommit. So the count is sampled:
  *
  *   used = memfile_used() (tmpfs, shared memory) + sum over address spaces of mm->rss_pages
+ *          + the sentry's heap beyond what a sandbox needs anyway (pipes, socket queues, dentries)
  *
  * mm->rss_pages is counted by mincore over the private writable anonymous mappings, ordered through
  * a context of the address space, so only its own threads can do it: mm_oom_check() runs after each
@@ -21,6 +22,7 @@
  * resident pages plus oom_score_adj thousandths of the limit; -1000 is never chosen; init only when
  * there is nothing else. One line is logged. The sandbox goes on.
  */
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -35,6 +37,7 @@
 #define HEADROOM_PAGES 1024u
 #define PERIOD_MIN_NS  10000000ull
 #define PERIOD_MAX_NS  500000000ull
+#define HEAP_FREE      (16ull << 20) /* of the sentry's heap, charged to nobody */
 #define INCORE_CHUNK   (4096 * GUEST_PAGE_SIZE)
 
 static uint64_t count_resident(struct context *ctx, uint64_t start, uint64_t end, uint8_t *vec)
@@ -157,6 +160,27 @@ static void kill_one(struct kernel *k, uint64_t used)
 			 used * 4, k->memory_limit >> 10, pid, comm, rss * 4);
 }
 
+/*
+ * The sentry's heap holds what guests make it hold. There is no telling whose it is, but when it is
+ * what breaks the limit, ending processes gives it back. Asking takes the allocator's locks, so one
+ * answer serves everybody for a while.
+ */
+static uint64_t heap_pages(uint64_t now)
+{
+	static uint64_t next_ns, pages;
+	uint64_t next = __atomic_load_n(&next_ns, __ATOMIC_RELAXED);
+
+	if (now >= next && __atomic_compare_exchange_n(&next_ns, &next, now + PERIOD_MIN_NS, 0,
+						       __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+		struct mallinfo2 mi = mallinfo2();
+		uint64_t bytes = mi.uordblks + mi.hblkhd;
+
+		__atomic_store_n(&pages, bytes > HEAP_FREE ? (bytes - HEAP_FREE) / GUEST_PAGE_SIZE : 0,
+				 __ATOMIC_RELAXED);
+	}
+	return __atomic_load_n(&pages, __ATOMIC_RELAXED);
+}
+
 /* All pages the guests could hold with what they have mapped. tasks_lock held. */
 static uint64_t possible_pages_locked(struct kernel *k)
 {
@@ -227,7 +251,7 @@ void mm_oom_check(struct task *t)
 {
 	struct kernel *k = t->k;
 	struct mm *mm = t->mm;
-	uint64_t now, limit, used, possible;
+	uint64_t now, limit, used, possible, heap;
 
 	if (!k->memory_limit || !mm)
 		return;
@@ -237,8 +261,9 @@ void mm_oom_check(struct task *t)
 	/* A little below, for the sentry's own memory: the host's limit must not come first. */
 	limit = k->memory_limit / GUEST_PAGE_SIZE;
 	limit -= limit / 32 + (limit > HEADROOM_PAGES * 8 ? HEADROOM_PAGES : 0);
+	heap = heap_pages(now);
 	lock_acquire(&k->tasks_lock);
-	possible = possible_pages_locked(k);
+	possible = possible_pages_locked(k) + heap;
 	lock_release(&k->tasks_lock);
 	if (possible <= limit) {
 		__atomic_store_n(&mm->oom_next_ns, now + PERIOD_MIN_NS, __ATOMIC_RELAXED);
@@ -247,7 +272,7 @@ void mm_oom_check(struct task *t)
 	__atomic_store_n(&mm->rss_sampled_ns, now, __ATOMIC_RELAXED);
 	sample(t);
 	lock_acquire(&k->tasks_lock);
-	used = used_pages_locked(k);
+	used = used_pages_locked(k) + heap;
 	lock_release(&k->tasks_lock);
 	if (used > limit)
 		kill_one(k, used);
