@@ -59,7 +59,8 @@ static void remove_range(struct fake_memory *m, uint64_t addr, uint64_t len)
 
 	for (size_t i = first; i < last; i++)
 		drop(&m->pages[i]);
-	memmove(&m->pages[first], &m->pages[last], (m->count - last) * sizeof(m->pages[0]));
+	if (first != last)
+		memmove(&m->pages[first], &m->pages[last], (m->count - last) * sizeof(m->pages[0]));
 	m->count -= last - first;
 }
 
