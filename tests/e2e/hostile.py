@@ -199,6 +199,25 @@ def case_vandal():
     check("nor by its other names", "done" in out and tree_hash(tree) == before, out)
 
 
+def case_links():
+    """Links in a writable bind lead to guest files, never to the host's of the same name."""
+    rw, outside = TMP + "/rw", TMP + "/outside"
+    os.makedirs(rw + "/sub")
+    os.makedirs(outside + "/d")
+    with open(outside + "/f", "w") as f:
+        f.write("outside")
+    os.symlink(outside, rw + "/abs")
+    os.symlink("../outside", rw + "/rel")
+    os.symlink(outside + "/f", rw + "/file")
+    os.symlink("../../outside/f", rw + "/sub/file")
+    before = tree_hash(outside)
+    names = ["abs", "abs/f", "abs/d", "abs/new", "rel", "rel/f", "rel/new", "file", "sub/file", "sub/../rel/f",
+             "../outside/f", "sub/../../outside/f"]
+    _, out, _, _ = run("/h/hostile_guest", "vandal", *[f"/v/{n}" for n in names], opts=("--bind", rw + ":/v:rw"))
+    check("no link leads out of a writable bind", "done" in out and tree_hash(outside) == before, out)
+    check("and the bind was written", sorted(os.listdir(rw)) != ["abs", "file", "rel", "sub"], os.listdir(rw))
+
+
 def case_fds():
     secret = TMP + "/secret-dir"
     os.makedirs(secret, exist_ok=True)
