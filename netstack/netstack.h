@@ -103,6 +103,15 @@ void nic_input(struct nic *n, struct pkt *p);
 struct nic *stack_local(struct stack *s, const struct ip_addr *a);
 int stack_is_broadcast(struct stack *s, const struct ip_addr *a);
 
+struct neigh_info {
+	uint32_t nic;
+	struct ip_addr addr;
+	uint8_t mac[6];
+	uint16_t state; /* NUD_* */
+};
+void neigh_each(struct stack *s, void (*fn)(const struct neigh_info *i, void *priv), void *priv);
+void neigh_add(struct nic *n, const struct ip_addr *a, const uint8_t mac[6]);
+
 struct route {
 	struct list_head node;
 	struct ip_addr dst;

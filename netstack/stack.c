@@ -2,7 +2,7 @@
 /* The stack: its life, its lock, and what is done when the lock is released. */
 #include <stdlib.h>
 
-#include "netstack/stack_priv.h"
+#include "netstack/net/net_priv.h"
 
 #define EST_SIZE_START 256
 
@@ -74,6 +74,7 @@ void stack_free(struct stack *s)
 		list_del(&r->node);
 		free(r);
 	}
+	neigh_free(s);
 	pkt_list_free(&s->loop);
 	lock_destroy(&s->lock);
 	free(s->heap);

@@ -22,6 +22,7 @@
 #include "runtime/error.h"
 #include "runtime/hide.h"
 #include "runtime/launch.h"
+#include "runtime/netns.h"
 #include "runtime/options.h"
 #include "runtime/result.h"
 #include "runtime/terminal.h"
@@ -272,6 +273,14 @@ static void start_processes(struct sandbox *s)
 	launch_fd(&k, 0, SENTRY_FD_STDIN);
 	launch_fd(&k, 1, SENTRY_FD_STDOUT);
 	launch_fd(&k, 2, SENTRY_FD_STDERR);
+	if (s->o.netns) {
+		int ns = open(s->o.netns, O_RDONLY | O_CLOEXEC);
+
+		if (ns < 0)
+			die(EXIT_SETUP, "--network: %s: %s", s->o.netns, strerror(errno));
+		netns_adopt(ns, &sentry_conf, &k);
+		close(ns);
+	}
 	s->sentry = launch_start(&k);
 	s->control = control_pair[0];
 	close(control_pair[1]);

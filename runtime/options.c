@@ -285,6 +285,16 @@ static void set_weaker(struct run_options *o, const char *name, const char *v)
 	bad(name, v, "an isolation layer (userns, pidns, netns, mountns, ipcns)");
 }
 
+static void set_network(struct run_options *o, const char *name, const char *v)
+{
+	if (!strcmp(v, "none"))
+		o->netns = NULL;
+	else if (!strncmp(v, "netns=", 6) && v[6])
+		o->netns = v + 6;
+	else
+		bad(name, v, "none or netns=PATH");
+}
+
 static const struct option_row g_options[] = {
 	{ "rootfs", "DIR", "the guest's root; default: the host's /, secrets hidden", set_rootfs },
 	{ "bind", "SRC:DST[:ro|rw]", "show a host file or directory in the guest; ro is the default",
@@ -305,6 +315,7 @@ static const struct option_row g_options[] = {
 	{ "log-level", "LEVEL", "error, warn, info or debug; default info with --log", set_log_level },
 	{ "json", NULL, "print a result record in JSON on stderr at the end", set_json },
 	{ "json-file", "FILE", "write the result record to FILE", set_json_file },
+	{ "network", "MODE", "none (the default): loopback only; netns=PATH: take that namespace over", set_network },
 	{ "platform", "NAME", "how guest code is run (systrap)", set_platform },
 	{ "allow-weaker", "LAYER", "go on without userns, pidns, netns, mountns or ipcns", set_weaker },
 };

@@ -48,6 +48,7 @@ struct run_options {
 	const char *json_file; /* NULL: stderr */
 	const char *platform;
 	unsigned weaker; /* enum weaker_layer bits */
+	const char *netns; /* path of the network namespace to take over; NULL: none */
 	char **argv;	 /* the program and its arguments, NULL-terminated */
 	int argc;
 };

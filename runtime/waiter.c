@@ -32,6 +32,7 @@
 #include "runtime/client.h"
 #include "runtime/error.h"
 #include "runtime/launch.h"
+#include "runtime/netns.h"
 #include "runtime/result.h"
 #include "runtime/view.h"
 
@@ -166,6 +167,8 @@ static void start_processes(struct waiter_state *s, int null)
 	launch_fd(&k, out, SENTRY_FD_STDOUT);
 	if (!w->spec->terminal)
 		launch_fd(&k, 2, SENTRY_FD_STDERR);
+	if (w->netns >= 0) /* own_namespaces() entered it */
+		netns_adopt(-1, &w->spec->sentry, &k);
 	s->sentry = launch_start(&k);
 	s->control = control_pair[0];
 	close(control_pair[1]);

@@ -54,6 +54,8 @@ static const struct host_filter_rule g_rules[] = {
 	/* sockets that are open already: gofer, runtime, links */
 	ANY("sendmsg"),
 	ANY("recvmsg"),
+	ANY("sendmmsg"),
+	ANY("recvmmsg"),
 	ANY("sendto"),
 	ANY("recvfrom"),
 	/* memory and threads */

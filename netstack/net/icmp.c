@@ -12,8 +12,6 @@
 #define ERROR_INTERVAL_NS 1000000u /* a thousand errors a second, with a burst of fifty */
 #define ERROR_BURST 50u
 
-void ndp_input(struct nic *n, struct pkt *p, const struct icmp_hdr *h) __attribute__((weak));
-
 static int rate_allows(struct stack *s)
 {
 	uint64_t now = stack_now(s), floor = now > ERROR_BURST * ERROR_INTERVAL_NS ? now - ERROR_BURST * ERROR_INTERVAL_NS : 0;
@@ -278,7 +276,7 @@ void icmp_input(struct nic *n, struct pkt *p)
 		s->c.icmp_in_unreach += h.type == (v4 ? 3 : 1);
 		pkt_trim_front(p, sizeof(h));
 		quoted_error(n, p, &h);
-	} else if (!v4 && h.type >= 133 && h.type <= 137 && ndp_input) {
+	} else if (!v4 && h.type >= 133 && h.type <= 137) {
 		ndp_input(n, p, &h);
 	}
 out:

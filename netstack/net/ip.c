@@ -48,7 +48,8 @@ void ip_push_v6(struct stack *s, struct pkt *p, const struct ip_out *o, uint8_t 
 	memcpy(h->dst, o->dst.b, 16);
 }
 
-static void checksum(struct pkt *p, const struct ip_out *o, int at, const struct nic *n)
+/* whole: by us, as the pieces of a fragmented packet carry one checksum. */
+static void checksum(struct pkt *p, const struct ip_out *o, int at, const struct nic *n, int whole)
 {
 	uint16_t c;
 
@@ -57,7 +58,7 @@ static void checksum(struct pkt *p, const struct ip_out *o, int at, const struct
 	memset(p->hdr + p->head + at, 0, 2);
 	if (n->flags & NIC_LOOPBACK)
 		return;
-	if (n->flags & NIC_CSUM_TX) {
+	if ((n->flags & NIC_CSUM_TX) && !whole) {
 		p->csum_ok = 1; /* the link completes it; where: from the header it knows */
 		c = csum_pseudo(&o->src, &o->dst, o->proto, p->len);
 	} else {
@@ -104,9 +105,11 @@ int ip_output(struct stack *s, struct pkt *p, const struct ip_out *o, int csum_o
 	uint32_t head = v4 ? 20 : 40, mtu = n->mtu;
 
 	s->c.ip_out++;
-	checksum(p, o, csum_off, n);
 	p->proto = o->proto;
-	if (p->len + head > (mtu > 65535 && v4 ? 65535 : mtu) && !p->gso_size) {
+	int too_long = p->len + head > (mtu > 65535 && v4 ? 65535 : mtu) && !p->gso_size;
+
+	checksum(p, o, csum_off, n, too_long);
+	if (too_long) {
 		if (o->df && mtu < 65535) {
 			pkt_free(p);
 			s->c.ip_frag_fails++;

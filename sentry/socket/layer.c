@@ -11,6 +11,7 @@
 #include "platform/base/hash.h"
 #include "platform/base/ktimer.h"
 #include "sentry/socket/net_tables.h"
+#include "sentry/socket/netboot.h"
 #include "sentry/socket/socket.h"
 
 struct stack_host {
@@ -86,7 +87,7 @@ int socket_layer_start(struct kernel *k)
 		goto fail;
 	k->sockets = l;
 	net_tables_start(k);
-	return 0;
+	return netboot(k);
 fail:
 	free(l);
 	free(h);
