@@ -23,7 +23,7 @@ layer vfs platform/base/ platform/abi/ platform/host/ gofer/proto/ vfs/
 layer netstack platform/base/ netstack/ platform/host/
 layer sentry platform/ vfs/ netstack/ sentry/
 layer runtime platform/base/ runtime/
-bad=$(grep -rnwE 'syscall;?\\n|"syscall"' --include='*.c' --include='*.S' vfs gofer netstack runtime sentry 2>/dev/null |
+bad=$(grep -rnE 'asm.*"[^"]*\b(syscall|sysenter)\b' --include='*.c' --include='*.h' --include='*.S' vfs gofer netstack runtime sentry 2>/dev/null |
 	grep -v sentry/loader/vdso)
 if [ -n "$bad" ]; then
 	echo "a syscall instruction outside platform/:"
