@@ -116,6 +116,23 @@ static void prr(struct tcp *t, uint32_t delivered)
 		t->cwnd = t->snd_mss;
 }
 
+/*
+ * The repair of the first hole was lost too when data sent after it was reported: three segments
+ * beyond what had been sent by then.
+ */
+static void check_lost_repair(struct tcp *t)
+{
+	uint32_t high;
+
+	if (!t->sack_ok || !t->sacked_count || t->rexmit_nxt == t->snd_una)
+		return;
+	high = t->sacked[t->sacked_count - 1].end;
+	if (seq_lt(t->repair_high + 2u * t->snd_mss, high)) {
+		t->rexmit_nxt = t->snd_una;
+		t->repair_high = t->snd_max;
+	}
+}
+
 /* RFC 6675: three segments' worth reported above a hole. */
 static int loss_found(const struct tcp *t)
 {
@@ -144,6 +161,8 @@ static void advance(struct tcp *t, uint32_t ack)
 		t->snd_nxt = ack;
 	sack_advance(t);
 	t->backoff = t->retries = 0;
+	t->tlp_out = 0;
+	tcp_sndbuf_expand(t);
 	t->ep.soft_error = 0;
 	t->first_unacked_ns = stack_now(s);
 	if (t->snd_una == t->snd_max)
@@ -208,6 +227,10 @@ void tcp_ack_input(struct tcp *t, uint32_t ack, uint32_t wnd, uint32_t seq, uint
 		return;
 	}
 	if (t->recovery == 1) {
+		if (acked)
+			t->repair_high = t->snd_max;
+		else
+			check_lost_repair(t);
 		prr(t, acked + sacked);
 		if (acked && !t->sack_ok) { /* NewReno's partial acknowledgement (RFC 6582) */
 			t->rexmit_nxt = t->snd_una;

@@ -98,6 +98,7 @@ void cc_loss(struct tcp *t)
 	t->recovery = 1;
 	t->recover = t->snd_max;
 	t->rexmit_nxt = t->snd_una;
+	t->repair_high = t->snd_max;
 	t->prr_delivered = t->prr_out = 0;
 	t->prr_pipe = t->snd_max - t->snd_una;
 }

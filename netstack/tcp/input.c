@@ -364,6 +364,7 @@ static void syn_sent(struct tcp *t, struct seg *g)
 		tcp_ack_input(t, g->ack, g->wnd, g->seq, 0, 1, &g->o);
 		t->snd_una = t->iss + 1;
 		cc_init(t);
+		tcp_sndbuf_expand(t);
 		tcp_arm_keep(t);
 		tcp_ack(t);
 		endpoint_wake(&t->ep, POLLOUT | POLLWRNORM);
@@ -412,6 +413,7 @@ static int check_ack(struct tcp *t, struct seg *g)
 		tcp_arm_keep(t);
 		tcp_ack_input(t, g->ack, g->wnd << t->snd_wscale, g->seq, g->len, 0, &g->o);
 		cc_init(t);
+		tcp_sndbuf_expand(t);
 		if (t->listener) {
 			s->c.tcp_passive++;
 			if (t->listener->ep.o.defer_accept && !g->len && !(g->flags & TCP_FIN))

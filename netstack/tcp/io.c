@@ -18,6 +18,14 @@ uint32_t tcp_sndbuf_used(const struct tcp *t)
 	       seq_lt(t->snd_una, t->snd_end) ? t->snd_end - t->snd_una : 0;
 }
 
+void tcp_sndbuf_expand(struct tcp *t)
+{
+	uint32_t max = t->ep.stack->sysctl.tcp_wmem[2], want = t->cwnd > max / 2 ? max : 2 * t->cwnd;
+
+	if (!t->ep.o.sndbuf_locked && want > (uint32_t)t->ep.o.sndbuf)
+		t->ep.o.sndbuf = (int)want;
+}
+
 /* ---- sending ---- */
 
 /* 0 and *room, or what send(2) says. */

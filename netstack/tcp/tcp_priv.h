@@ -76,6 +76,7 @@ struct tcp {
 	uint8_t recovery;	/* 1 fast recovery, 2 after a time-out */
 	uint32_t recover;	/* snd_max when it began */
 	uint32_t rexmit_nxt;	/* next hole to repair */
+	uint32_t repair_high;	/* snd_max when the first hole was last repaired */
 	uint32_t dup_acks;
 	uint32_t prr_delivered, prr_out, prr_pipe;
 	struct tcp_range sacked[TCP_SACK_RANGES];
@@ -85,8 +86,7 @@ struct tcp {
 		double w_max, k, w_est;
 		uint32_t cwnd_prior;
 	} cubic;
-	uint8_t reno, tlp_out;
-	uint32_t tlp_seq;
+	uint8_t reno, tlp_out, tlp_armed;
 	uint32_t app_limited;
 	/* timers */
 	struct stimer rexmit, delack, keep;
@@ -186,5 +186,7 @@ void tcp_leave_listener(struct tcp *t);
 
 /* io.c */
 uint32_t tcp_sndbuf_used(const struct tcp *t);
+/* The send buffer follows the congestion window, unless SO_SNDBUF fixed it. */
+void tcp_sndbuf_expand(struct tcp *t);
 
 #endif

@@ -14,8 +14,42 @@ static uint64_t backed_off(uint64_t ns, uint32_t shift)
 	return ns > TCP_RTO_MAX_NS ? TCP_RTO_MAX_NS : ns;
 }
 
+/* RFC 8985, 7: before the time-out, one probe for a lost tail. 0: not now. */
+static uint64_t probe_timeout(struct tcp *t)
+{
+	uint64_t pto = 2 * t->srtt;
+
+	if (!t->sack_ok || t->recovery || t->tlp_out || t->retries || !t->srtt || t->snd_max == t->snd_una ||
+	    t->sacked_count || (t->state != TCPS_ESTABLISHED && t->state != TCPS_CLOSE_WAIT &&
+				t->state != TCPS_FIN_WAIT1 && t->state != TCPS_LAST_ACK))
+		return 0;
+	if (t->snd_max - t->snd_una <= t->snd_mss)
+		pto += TCP_RTO_MIN_NS; /* the peer may delay its only ACK */
+	if (pto < 10000000u)
+		pto = 10000000u;
+	return pto < t->rto ? pto : 0;
+}
+
+static void tail_probe(struct tcp *t)
+{
+	uint32_t n = t->snd_max - t->snd_una, last = n < t->snd_mss ? n : t->snd_mss;
+
+	t->tlp_out = 1;
+	if (t->fin_queued && t->snd_max == t->snd_end + 1 && last > 1)
+		last--; /* the FIN goes along with the bytes before it */
+	tcp_retransmit(t, t->snd_max - last - (t->fin_queued && t->snd_max == t->snd_end + 1 && n > 1), last);
+	t->rexmit_nxt = t->snd_una;
+}
+
 void tcp_arm_rexmit(struct tcp *t)
 {
+	uint64_t pto = probe_timeout(t);
+
+	t->tlp_armed = pto != 0;
+	if (pto) {
+		stimer_arm(t->ep.stack, &t->rexmit, stack_now(t->ep.stack) + pto);
+		return;
+	}
 	stimer_arm(t->ep.stack, &t->rexmit, stack_now(t->ep.stack) + backed_off(t->rto, t->backoff));
 }
 
@@ -149,6 +183,12 @@ static void rexmit_fires(struct stimer *st)
 			return;
 		}
 		probe(t);
+		return;
+	}
+	if (t->tlp_armed) {
+		t->tlp_armed = 0;
+		tail_probe(t);
+		tcp_arm_rexmit(t);
 		return;
 	}
 	if (gives_up(t)) {
