@@ -48,5 +48,5 @@ check: deps
 	$(MAKE) -s -j2 VARIANT=asan unit-programs
 	sh tests/check_layers.sh
 	python3 tests/run.py $(B) --asan build/asan
-unit-programs: $(UNIT_BIN)
+unit-programs: $(UNIT_BIN) $(B)/caisson-gofer
 .PHONY: test-programs unit-programs

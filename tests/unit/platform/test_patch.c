@@ -235,6 +235,7 @@ static void fill(struct user_regs_struct *r)
 {
 	uint64_t *w = (uint64_t *)r;
 
+	memset(r, 0, sizeof(*r));
 	for (size_t i = 0; i < 15; i++)
 		w[i] = 0x1111111111111111ull * (i + 1) % 0x7fffffffffffull;
 	r->rsp = STACK_TOP - 4096;

@@ -667,6 +667,8 @@ int main(void)
 
 	if (!have_binary(bin, sizeof(bin))) {
 		printf("skipped: %s is not built\n", bin);
+		suite_add_tcase(s, tc);
+		srunner_free(srunner_create(s));
 		return 0;
 	}
 	tcase_add_checked_fixture(tc, setup_tree, NULL);
