@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Local ports: who may have which. The rules are Linux's (inet_csk_get_port, inet_rcv_saddr_equal,
- * udp_lib_get_port): addresses conflict unless both sides said SO_REUSEADDR (TCP: and neither
- * listens) or SO_REUSEPORT of one user.
+ * udp_lib_get_port): addresses conflict unless both sides said SO_REUSEADDR (TCP: and nobody
+ * listens there already) or SO_REUSEPORT of one user.
  */
 #include <errno.h>
 
@@ -43,7 +43,7 @@ static int conflicts(const struct endpoint *ep, const struct ip_addr *a, uint16_
 		if (ep->o.reuseport && o->o.reuseport && ep->o.uid == o->o.uid)
 			continue;
 		if (ep->o.reuseaddr && o->o.reuseaddr &&
-		    (ep->kind != EP_TCP || (!tcp_is_listening(o) && !tcp_is_listening(ep))))
+		    (ep->kind != EP_TCP || !tcp_is_listening(o)))
 			continue;
 		/* A reuseport group member in TIME_WAIT does not block it. */
 		if (ep->kind == EP_TCP && ep->o.reuseport && o->o.reuseport && tcp_is_timewait(o))

@@ -14,8 +14,9 @@
 
 uint32_t tcp_sndbuf_used(const struct tcp *t)
 {
-	return t->snd_una == t->iss ? t->snd_end - (t->iss + 1) :
-	       seq_lt(t->snd_una, t->snd_end) ? t->snd_end - t->snd_una : 0;
+	if (list_empty(&t->sq))
+		return 0;
+	return t->snd_una == t->iss ? t->snd_end - (t->iss + 1) : t->snd_end - t->snd_una;
 }
 
 void tcp_sndbuf_expand(struct tcp *t)
@@ -239,7 +240,7 @@ static int empty_reason(struct tcp *t)
 		return -e;
 	}
 	if (ep->shut & 1)
-		return t->was_connected || t->state != TCPS_CLOSE ? 0 : 0;
+		return 0;
 	if (t->state == TCPS_CLOSE)
 		return t->was_connected ? 0 : -ENOTCONN;
 	return -EAGAIN;
@@ -272,6 +273,8 @@ ssize_t tcp_recv(struct endpoint *ep, struct ep_recv *m)
 		if (t->urg_in && seq_le(t->copied_seq + peeked, t->urg_seq)) {
 			uint32_t to_mark = t->urg_seq - (t->copied_seq + peeked);
 
+			if (!to_mark && done)
+				break;
 			if (!to_mark && !ep->o.oobinline && ep->rq_bytes > peeked) {
 				if (m->flags & EPF_PEEK) {
 					peeked++;
@@ -279,14 +282,10 @@ ssize_t tcp_recv(struct endpoint *ep, struct ep_recv *m)
 					consume(t, 1);
 					t->urg_in = t->urg_have = 0;
 				}
-				if (done)
-					break;
 				continue;
 			}
 			if (to_mark && to_mark < want)
 				want = to_mark;
-			if (!to_mark && done)
-				break;
 		}
 		list_for_each(p, &ep->rq, node) {
 			if (skip >= p->len) {

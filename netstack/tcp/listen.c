@@ -33,9 +33,7 @@ int tcp_listen(struct endpoint *ep, int backlog)
 		/* Somebody else may have begun to listen on a shared port since bind(2). */
 		struct ip_addr a = ep->laddr;
 
-		t->state = TCPS_LISTEN;
 		err = port_bind(ep, &a, ep->lport);
-		t->state = TCPS_CLOSE;
 	}
 	if (err)
 		return err;

@@ -580,7 +580,7 @@ static int path_mtu(struct socket *s, void *val, uint32_t *len)
 
 	stack_lock(inet_stack(s));
 	if (ep->connected && !route_lookup(inet_stack(s), &ep->raddr, ep->o.nic, &r))
-		mtu = (int)r.nic->mtu;
+		mtu = r.nic->mtu > 65535 ? 65535 : (int)r.nic->mtu; /* IP_MAX_MTU */
 	stack_unlock(inet_stack(s));
 	return mtu ? give_int(val, len, mtu) : -ENOTCONN;
 }
