@@ -221,6 +221,7 @@ void tcp_ack_input(struct tcp *t, uint32_t ack, uint32_t wnd, uint32_t seq, uint
 			cc_loss(t);
 			prr(t, sacked);
 			repair(t, 1);
+			tcp_arm_rexmit(t); /* the time-out, no tail probe any more */
 		} else if (acked) {
 			cc_acked(t, acked);
 		}
