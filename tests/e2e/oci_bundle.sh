@@ -11,6 +11,7 @@ BUSYBOX=$(command -v busybox) || {
 	echo "ok skipped: busybox is not installed"
 	exit 0
 }
+CAISSON=$(readlink -f "$CAISSON")
 B=$T/bundle R=$T/state
 trap 'for i in $("$CAISSON" --root "$R" list -q); do "$CAISSON" --root "$R" delete --force "$i"; done; rm -rf "$T"' EXIT
 oci() { timeout 60 "$CAISSON" --root "$R" "$@"; }
