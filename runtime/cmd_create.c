@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* create, start, delete, and run in the engines' sense (a bundle and an id). */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +12,11 @@
 #include <unistd.h>
 
 #include "runtime/args.h"
-#include "runtime/client.h"
 #include "runtime/command.h"
 #include "runtime/container.h"
 #include "runtime/error.h"
 #include "runtime/oci.h"
+#include "runtime/relay.h"
 #include "runtime/terminal.h"
 
 static struct container_options g_create;
@@ -90,39 +91,28 @@ int cmd_delete(int argc, char **argv)
 
 /* ---- run ---- */
 
-static void send_winsize(const struct state *s)
-{
-	unsigned rows, cols;
-	struct bootconf m;
-	int conn = client_connect(s->dir);
-
-	if (conn < 0)
-		return;
-	terminal_size(0, &rows, &cols);
-	bootconf_init(&m);
-	if (!bootconf_add(&m, "cmd", "winsize") && !bootconf_add_u64(&m, "rows", rows) &&
-	    !bootconf_add_u64(&m, "cols", cols))
-		client_send(conn, &m, NULL, 0);
-	bootconf_free(&m);
-	close(conn);
-}
-
-/* Passes signals on until the child has ended; its exit status in the shell's form. */
-static int attend(struct state *s, pid_t pid, int sigfd, int tty)
+/* Passes signals and terminal bytes on until the child has ended; its status in the shell's form. */
+static int attend(pid_t pid, int sigfd, struct relay *relay)
 {
 	struct signalfd_siginfo si;
 	int status;
 
 	for (;;) {
-		pid_t r = waitpid(pid, &status, WNOHANG);
+		struct pollfd p[3] = { { .fd = sigfd, .events = POLLIN } };
 
-		if (r == pid)
+		relay_poll(relay, p + 1);
+		if (waitpid(pid, &status, WNOHANG) == pid) {
+			relay_drain(relay);
 			return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-		if (read(sigfd, &si, sizeof(si)) != sizeof(si) || si.ssi_signo == SIGCHLD)
+		}
+		if (poll(p, 3, -1) < 0)
 			continue;
-		if (si.ssi_signo == SIGWINCH && tty)
-			send_winsize(s);
-		else if (si.ssi_signo != SIGWINCH)
+		relay_move(relay, p + 1);
+		if (!p[0].revents || read(sigfd, &si, sizeof(si)) != sizeof(si) || si.ssi_signo == SIGCHLD)
+			continue;
+		if (si.ssi_signo == SIGWINCH)
+			relay_resize(relay);
+		else
 			kill(pid, (int)si.ssi_signo);
 	}
 }
@@ -131,6 +121,7 @@ static int run_bundle(int argc, char **argv)
 {
 	static const char usage[] = "run [options] --bundle DIR ID";
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGCHLD };
+	struct relay relay = { .master = -1 };
 	struct state s;
 	sigset_t set, before;
 
@@ -139,6 +130,7 @@ static int run_bundle(int argc, char **argv)
 	const char *id = only_id(argc, argv, usage);
 
 	g_create.foreground = !g_create.detach;
+	g_create.master = &relay.master;
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
 		sigaddset(&set, signals[i]);
@@ -146,12 +138,10 @@ static int run_bundle(int argc, char **argv)
 	pid_t pid = container_create(id, &g_create);
 
 	container_open(&s, id, 1);
-	int tty = !g_create.detach && !g_create.console_socket && isatty(0) && isatty(1);
-
-	if (tty) {
+	if (relay.master >= 0) {
 		die_cleanup(terminal_restore);
 		terminal_raw(0);
-		send_winsize(&s);
+		relay_resize(&relay);
 	}
 	container_start(&s);
 	if (g_create.detach)
@@ -159,7 +149,7 @@ static int run_bundle(int argc, char **argv)
 	/* `delete` and the like must be able to work on it meanwhile. */
 	state_close(&s);
 	container_open(&s, id, 0);
-	int code = attend(&s, pid, signalfd(-1, &set, SFD_CLOEXEC), tty);
+	int code = attend(pid, signalfd(-1, &set, SFD_CLOEXEC), &relay);
 
 	terminal_restore();
 	state_close(&s);

@@ -25,6 +25,7 @@
 #include "runtime/container.h"
 #include "runtime/error.h"
 #include "runtime/oci.h"
+#include "runtime/relay.h"
 #include "runtime/spec.h"
 #include "runtime/terminal.h"
 #include "runtime/user.h"
@@ -132,8 +133,8 @@ static void edit_process(struct json_object *p, int argc, char **argv)
 
 struct request {
 	struct bootconf conf;
-	int tty; /* the slave, 0 for the caller's own terminal, or -1 */
-	int own_terminal;
+	int tty; /* the slave, or -1 */
+	struct relay relay; /* with the caller's own terminal */
 };
 
 static void prepare(struct request *q, const struct state *s, int argc, char **argv)
@@ -175,9 +176,8 @@ static void prepare(struct request *q, const struct state *s, int argc, char **a
 		} else {
 			if (g_exec.detach || !isatty(0))
 				die(EXIT_EXEC, "cannot allocate tty if runc will detach without setting console socket");
-			q->tty = 0;
-			q->own_terminal = 1;
 			terminal_size(0, &rows, &cols);
+			q->relay.master = container_pty(&q->tty, rows, cols);
 		}
 		if (bootconf_add(&q->conf, "tty", "1") || bootconf_add_u64(&q->conf, "tty_rows", rows) ||
 		    bootconf_add_u64(&q->conf, "tty_cols", cols))
@@ -236,13 +236,14 @@ static void send_size(int conn, int tty)
 		send_two(conn, "winsize", "rows", ws.ws_row, "cols", ws.ws_col);
 }
 
-static void pass_signal(int conn, int sigfd, int tty)
+static void pass_signal(int conn, int sigfd, int tty, const struct relay *relay)
 {
 	struct signalfd_siginfo si;
 
 	if (read(sigfd, &si, sizeof(si)) != sizeof(si))
 		return;
 	if (si.ssi_signo == SIGWINCH) {
+		relay_resize(relay);
 		send_size(conn, tty);
 	} else if (si.ssi_signo != SIGCHLD && si.ssi_signo != SIGPIPE &&
 		   !(si.ssi_signo == SIGHUP && tty >= 0 && si.ssi_code == SI_KERNEL)) {
@@ -251,19 +252,21 @@ static void pass_signal(int conn, int sigfd, int tty)
 }
 
 /* Until the process has ended: its exit status in the shell's form. */
-static int attend(int conn, int sigfd, int tty)
+static int attend(int conn, int sigfd, int tty, struct relay *relay)
 {
 	char buf[CLIENT_MESSAGE_MAX];
 	struct bootconf m;
 	uint64_t status;
 
 	for (;;) {
-		struct pollfd p[2] = { { .fd = conn, .events = POLLIN }, { .fd = sigfd, .events = POLLIN } };
+		struct pollfd p[4] = { { .fd = conn, .events = POLLIN }, { .fd = sigfd, .events = POLLIN } };
 
-		if (poll(p, 2, -1) < 0)
+		relay_poll(relay, p + 2);
+		if (poll(p, 4, -1) < 0)
 			continue;
+		relay_move(relay, p + 2);
 		if (p[1].revents)
-			pass_signal(conn, sigfd, tty);
+			pass_signal(conn, sigfd, tty, relay);
 		if (!p[0].revents)
 			continue;
 		if (client_receive(conn, buf, &m, -1) <= 0)
@@ -305,12 +308,12 @@ static __attribute__((noreturn)) void stay(int conn, int tty)
 	if (geteuid() == 0 && setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) != 0)
 		_exit(EXIT_EXEC);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	_exit(attend(conn, sigfd, tty));
+	_exit(attend(conn, sigfd, tty, &(struct relay){ .master = -1 }));
 }
 
 int cmd_exec(int argc, char **argv)
 {
-	struct request q = { .tty = -1 };
+	struct request q = { .tty = -1, .relay.master = -1 };
 	struct state s;
 
 	oci_begin(EXIT_EXEC);
@@ -340,12 +343,13 @@ int cmd_exec(int argc, char **argv)
 	container_pid_file(g_exec.pid_file, getpid());
 	int sigfd = all_signals();
 
-	if (q.own_terminal) {
+	if (q.relay.master >= 0) {
 		die_cleanup(terminal_restore);
 		terminal_raw(0);
 	}
-	int code = attend(conn, sigfd, q.tty);
+	int code = attend(conn, sigfd, q.tty, &q.relay);
 
+	relay_drain(&q.relay);
 	terminal_restore();
 	return code;
 }

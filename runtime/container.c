@@ -86,7 +86,7 @@ static void load_spec(struct spec *s, const char *bundle)
 	free(text);
 }
 
-static int open_pty(int *slave, unsigned rows, unsigned cols)
+int container_pty(int *slave, unsigned rows, unsigned cols)
 {
 	struct winsize ws = { .ws_row = (unsigned short)rows, .ws_col = (unsigned short)cols };
 	int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), unlock = 0;
@@ -125,7 +125,7 @@ int container_console(const char *socket_path, unsigned rows, unsigned cols)
 	snprintf(a.sun_path, sizeof(a.sun_path), "%s", socket_path);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) != 0)
 		die(1, "--console-socket %s: %s", socket_path, strerror(errno));
-	master = open_pty(&slave, rows, cols);
+	master = container_pty(&slave, rows, cols);
 	struct cmsghdr *c = CMSG_FIRSTHDR(&h);
 
 	c->cmsg_level = SOL_SOCKET;
@@ -141,7 +141,7 @@ int container_console(const char *socket_path, unsigned rows, unsigned cols)
 
 static int console_for(const struct spec *s, const struct container_options *o)
 {
-	struct winsize ws = { 0 };
+	int slave;
 
 	if (!s->terminal) {
 		if (o->console_socket)
@@ -152,9 +152,10 @@ static int console_for(const struct spec *s, const struct container_options *o)
 		return container_console(o->console_socket, s->rows, s->cols);
 	if (!o->foreground)
 		die(1, "cannot allocate tty if runc will detach without setting console socket");
-	if (ioctl(0, TIOCGWINSZ, &ws) != 0)
+	if (!isatty(0))
 		die(1, "process.terminal is true, but stdin is not a terminal");
-	return 0;
+	*o->master = container_pty(&slave, 0, 0);
+	return slave;
 }
 
 void container_pid_file(const char *path, pid_t pid)
@@ -299,7 +300,7 @@ pid_t container_create(const char *id, const struct container_options *o)
 		die(1, "socketpair: %s", strerror(errno));
 
 	struct waiter_setup w = { .spec = &spec, .parent = pair[1], .tty = tty,
-				  .tty_is_caller = tty == 0, .owner = geteuid(), .netns = open_netns(&spec),
+				  .owner = geteuid(), .netns = open_netns(&spec),
 				  .log = sandbox_log(&st), .log_level = g_oci.debug ? "info" : "error" };
 
 	w.listen = client_listen(st.dir);

@@ -12,7 +12,8 @@ struct container_options {
 	const char *bundle, *pid_file, *console_socket;
 	int preserve_fds;
 	int no_pivot, no_new_keyring, no_subreaper, detach, keep; /* some only accepted */
-	int foreground; /* `run` stays: it watches the terminal itself */
+	int foreground; /* `run` stays: it relays the terminal itself */
+	int *master;	/* with foreground: where the terminal's master is put, or -1 */
 };
 
 /* Makes it up to "created"; the waiter's pid, a child of the caller. */
@@ -29,6 +30,8 @@ void container_destroy(struct state *s);
 struct json_object *container_state_json(const struct state *s, const char *status);
 /* A terminal: sends the master to the socket, returns the slave (raw). */
 int container_console(const char *socket_path, unsigned rows, unsigned cols);
+/* A terminal of our own with a raw slave: the master. */
+int container_pty(int *slave, unsigned rows, unsigned cols);
 void container_pid_file(const char *path, pid_t pid);
 /* A path from the caller as an absolute one that exists; owned by the caller. */
 char *container_bundle(const char *bundle);

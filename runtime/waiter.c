@@ -476,7 +476,7 @@ void waiter_run(const struct waiter_setup *w)
 	struct view *view = view_prepare(w->spec);
 
 	start_processes(&s, null);
-	if (w->tty >= 0 && !w->tty_is_caller)
+	if (w->tty >= 0)
 		ioctl(w->tty, TIOCSCTTY, 0);
 	await_created(&s);
 	view_enter(view);

@@ -16,8 +16,7 @@ struct waiter_setup {
 	int parent;	/* SEQPACKET to the creating command */
 	int listen;	/* the control socket */
 	int netns;	/* to enter, or -1 */
-	int tty;	/* the slave of the engine's terminal; -1: none. Or the caller's own, see below */
-	int tty_is_caller; /* stdin and stdout are the terminal, whoever started us watches it */
+	int tty;	/* the slave of the terminal; -1: none */
 	int log;	/* fd for sentry and gofer */
 	const char *log_level;
 	uid_t owner;	/* may speak to the control socket, besides root */

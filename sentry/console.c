@@ -45,7 +45,7 @@ int console_open(struct kernel *k, const struct vfs_ctx *ctx, int in_fd, int out
 
 void console_close(struct console_link *link)
 {
-	/* The pump itself ends when the host's terminal hangs up. */
+	console_stop(link->pump);
 	file_put(link->master);
 	free(link);
 }

@@ -151,6 +151,7 @@ static void *waiter_main(void *arg)
 		console_drain(j->spawn.console);
 	tell_number(j, "status", (uint64_t)status);
 	wait_sem(&j->listener_done);
+	/* Only now: the listener may have been about to resize it. */
 	if (j->spawn.console)
 		console_close(j->spawn.console);
 	tg_put(j->tg);

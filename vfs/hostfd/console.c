@@ -38,6 +38,8 @@ struct console {
 	sem_t wake;
 	uint32_t pending; /* [a] a post is under way or waiting */
 	uint32_t busy;	  /* [a] bytes for the host are held in to_host */
+	uint32_t stop;	  /* [a] console_stop was called */
+	uint32_t parties; /* [a] who may still use this: the thread, and the starter until it stops */
 };
 
 static int console_wake(struct waiter *w, uint32_t events)
@@ -138,6 +140,15 @@ static int pump_once(struct console *c)
 	return moved;
 }
 
+static void console_leave(struct console *c)
+{
+	if (__atomic_sub_fetch(&c->parties, 1, __ATOMIC_SEQ_CST))
+		return;
+	sem_destroy(&c->wake);
+	pthread_mutex_destroy(&c->master_lock);
+	free(c);
+}
+
 static void *console_thread(void *arg)
 {
 	struct console *c = arg;
@@ -148,8 +159,8 @@ static void *console_thread(void *arg)
 		__atomic_store_n(&c->pending, 0, __ATOMIC_SEQ_CST);
 		do
 			r = pump_once(c);
-		while (r > 0);
-		if (r < 0)
+		while (r > 0 && !__atomic_load_n(&c->stop, __ATOMIC_SEQ_CST));
+		if (r < 0 || __atomic_load_n(&c->stop, __ATOMIC_SEQ_CST))
 			break;
 		while (sem_wait(&c->wake) < 0)
 			;
@@ -163,7 +174,18 @@ static void *console_thread(void *arg)
 	c->master = NULL;
 	pthread_mutex_unlock(&c->master_lock);
 	file_put(m);
+	/* Nothing of the host's terminal stays open, or is read, from here on. */
+	file_put(c->in);
+	file_put(c->out);
+	console_leave(c);
 	return NULL;
+}
+
+void console_stop(struct console *c)
+{
+	__atomic_store_n(&c->stop, 1, __ATOMIC_SEQ_CST);
+	sem_post(&c->wake);
+	console_leave(c);
 }
 
 int console_start(struct vfs *vfs, const struct cred *cred, struct file *master, int in_fd,
@@ -176,6 +198,7 @@ int console_start(struct vfs *vfs, const struct cred *cred, struct file *master,
 	if (!c)
 		goto err_master;
 	c->master = master;
+	c->parties = 2;
 	c->in = hostfd_file_new(vfs, cred, in_fd);
 	c->out = hostfd_file_new(vfs, cred, out_fd);
 	if (IS_ERR(c->in) || IS_ERR(c->out)) {
