@@ -63,8 +63,18 @@ void tcp_listen_input(struct tcp *l, struct nic *n, const struct pkt *p, const s
 	}
 	if (!(h->flags & TCP_SYN) || p->link_type || ip_is_multicast(&p->dst))
 		return;
-	if (!tcp_accept_room(l) || l->syn_count >= syn_max)
+	if (!tcp_accept_room(l))
 		return; /* dropped: the peer tries again */
+	if (l->syn_count >= syn_max) {
+		/* A flood: the oldest embryo makes room. Honest ones leave the queue within a round trip. */
+		struct tcp *old = list_first(&l->synq, struct tcp, q_node);
+
+		endpoint_get(&old->ep);
+		if (old->deferred)
+			tcp_set_state(old, TCPS_SYN_RECV);
+		tcp_done(old, 0);
+		endpoint_put_locked(&old->ep);
+	}
 	struct endpoint *ep = tcp_new(s);
 
 	if (!ep)

@@ -6,6 +6,8 @@
 #include "netstack/hdr/wire.h"
 #include "netstack/net/net_priv.h"
 
+#define UDP_SEGMENTS_MAX 128 /* Linux's UDP_MAX_SEGMENTS */
+
 /* Who else wants a datagram for a group or a broadcast: each gets a copy. */
 static int deliver_group(struct nic *n, struct pkt *p)
 {
@@ -182,6 +184,8 @@ ssize_t udp_send(struct endpoint *ep, struct ep_send *m)
 	}
 	uint32_t gso = (uint32_t)(m->gso_size ? m->gso_size : ep->o.udp_segment);
 
+	if (!err && gso && n > (size_t)gso * UDP_SEGMENTS_MAX)
+		err = -EINVAL;
 	if (err) {
 		pkt_free(p);
 	} else if (!gso || n <= gso) {

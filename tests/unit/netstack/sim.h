@@ -184,7 +184,7 @@ static void sim_run(struct sim *m, uint64_t ns)
 		;
 }
 
-static void sim_free(struct sim *m)
+static inline void sim_free(struct sim *m)
 {
 	while (!list_empty(&m->wire)) {
 		struct frame *f = list_first(&m->wire, struct frame, node);
