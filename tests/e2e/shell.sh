@@ -16,7 +16,7 @@ script "here documents" 'cat <<X; read -r a b <<<"one two"; echo $b
 text $((1+1))
 X'
 script "background and wait" 'sleep 0.1 & p=$!; wait $p; echo $?; (exit 7) & wait $!; echo $?'
-script "many children" 'for i in $(seq 50); do (exit $((i%3))) & done; n=0; for j in $(jobs -p); do wait $j && n=$((n+1)); done; echo $n'
+script "many children" 'p=; for i in $(seq 50); do (exit $((i%3))) & p="$p $!"; done; n=0; for j in $p; do wait $j && n=$((n+1)); done; echo $n'
 script "signals to children" 'sleep 100 & kill -TERM $!; wait $!; echo $?; sleep 100 & kill -9 $!; wait $! 2>/dev/null; echo $?'
 script "trap of a signal" 'trap "echo usr1" USR1; kill -USR1 $$; echo after'
 script "subshell environment" 'x=1; (x=2; echo $x); echo $x; export Y=z; bash -c "echo \$Y"'

@@ -62,8 +62,7 @@ send PS1='rea''dy> '\r
 expect ready> 
 send cat &\r
 expect ready> 
-pause 1
-send \r
+send sleep 1; jobs\r
 expect Stopped
 send kill -9 %1; wait; echo go''ne\r
 expect gone
@@ -85,10 +84,9 @@ send PS1='rea''dy> '\r
 expect ready> 
 send stty size\r
 expect 33 101
-send trap 'echo win''ch' WINCH\r
-expect ready> 
-send sleep 2\r
-pause 0.7
+send bash -c "trap 'echo win''ch; exit' WINCH; echo go''ing; sleep 5 & wait"\r
+expect going
+pause 0.3
 resize 40x120
 expect winch
 send stty size\r

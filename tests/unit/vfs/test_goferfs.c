@@ -623,10 +623,12 @@ static void see_through(uint32_t type)
 
 	if (type == GOFER_ATTACH) {
 		ck_assert(IS_ERR(sb));
+		vfs_destroy(g_vfs);
 		return;
 	}
 	ck_assert(!IS_ERR(sb));
 	sb_put(sb);
+	vfs_destroy(g_vfs);
 	mount_it(0);
 	int err = (int)stat_of("/x", &st);
 
