@@ -53,7 +53,7 @@ void endpoint_setup(struct endpoint *ep, struct stack *s, enum ep_kind kind, int
 	list_init(&ep->errq);
 	waitq_init(&ep->wq);
 	list_add_tail(&ep->all_node, &s->all[kind]);
-	if (kind == EP_UDP)
+	if (ep_is_udp(ep))
 		s->c.udp_count++;
 	else if (kind == EP_RAW)
 		s->c.raw_count++;
@@ -76,7 +76,7 @@ static void destroy(struct endpoint *ep)
 	pkt_list_free(&ep->errq);
 	if (ep->kind == EP_TCP)
 		tcp_free(ep);
-	else if (ep->kind == EP_UDP)
+	else if (ep_is_udp(ep))
 		s->c.udp_count--;
 	else if (ep->kind == EP_RAW)
 		s->c.raw_count--;
@@ -187,7 +187,7 @@ static int connect_dgram(struct endpoint *ep, const struct ip_addr *a, uint16_t 
 		ep->laddr = r.src;
 	}
 	ep->raddr = to;
-	ep->rport = ep->kind == EP_UDP ? port : 0;
+	ep->rport = ep_is_udp(ep) ? port : 0;
 	if (!ep->lport && ep->kind != EP_RAW) {
 		struct ip_addr src = ep->addr_bound ? ep->laddr : r.src;
 
@@ -316,7 +316,7 @@ ssize_t endpoint_send(struct endpoint *ep, struct ep_send *m)
 {
 	if (ep->kind == EP_TCP)
 		return tcp_send(ep, m);
-	return ep->kind == EP_UDP ? udp_send(ep, m) : raw_send(ep, m);
+	return ep_is_udp(ep) ? udp_send(ep, m) : raw_send(ep, m);
 }
 
 ssize_t endpoint_recv(struct endpoint *ep, struct ep_recv *m)

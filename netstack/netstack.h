@@ -135,7 +135,7 @@ int route_lookup(struct stack *s, const struct ip_addr *dst, uint32_t nic, struc
 
 /* ---- endpoints ---- */
 
-enum ep_kind { EP_TCP, EP_UDP, EP_PING, EP_RAW };
+enum ep_kind { EP_TCP, EP_UDP, EP_PING, EP_RAW, EP_UDPLITE };
 
 /* Options: stored by the owner under the stack lock, obeyed by the protocols. */
 struct ep_opts {
@@ -153,6 +153,7 @@ struct ep_opts {
 		notsent_lowat;
 	int linger2_s;
 	int udp_segment;  /* UDP_SEGMENT: bytes of each datagram in one send */
+	uint16_t send_cover, recv_cover; /* UDP-Lite; 0: everything */
 	int csum_offset;  /* raw IPv6: IPV6_CHECKSUM, -1: off */
 	uint32_t icmp_filter;
 	uint32_t icmp6_filter[8];

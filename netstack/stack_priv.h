@@ -16,7 +16,7 @@ struct stimer {
 };
 
 #define PORT_HASH 1024
-#define KINDS 4
+#define KINDS 5
 
 struct stack {
 	struct lock lock;	      /* RANK_STACK */
@@ -153,6 +153,11 @@ ssize_t raw_send(struct endpoint *ep, struct ep_send *m);
 /* Copies to raw endpoints; p's front is the transport header. 1 when somebody took it. */
 int raw_input(struct nic *n, struct pkt *p);
 void ping_input(struct nic *n, struct pkt *p, uint16_t id);
+
+static inline int ep_is_udp(const struct endpoint *ep)
+{
+	return ep->kind == EP_UDP || ep->kind == EP_UDPLITE;
+}
 
 static inline int ep_wants_v4(const struct endpoint *ep)
 {

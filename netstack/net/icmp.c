@@ -194,9 +194,11 @@ static void quoted_error(struct nic *n, struct pkt *p, const struct icmp_hdr *h)
 		break;
 	}
 	case IPPROTO_UDP:
-		ep = demux_connected(s, EP_UDP, &src, ntohs(ports[0]), &dst, ntohs(ports[1]), 0);
+	case IPPROTO_UDPLITE:
+		ep = demux_connected(s, proto == IPPROTO_UDP ? EP_UDP : EP_UDPLITE, &src, ntohs(ports[0]), &dst, ntohs(ports[1]), 0);
 		if (!ep)
-			ep = demux_bound(s, EP_UDP, &src, ntohs(ports[0]), &dst, ntohs(ports[1]), 0);
+			ep = demux_bound(s, proto == IPPROTO_UDP ? EP_UDP : EP_UDPLITE, &src, ntohs(ports[0]),
+					 &dst, ntohs(ports[1]), 0);
 		if (!ep)
 			break;
 		pkt_trim_front(p, 8);

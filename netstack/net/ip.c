@@ -172,6 +172,7 @@ void transport_input(struct nic *n, struct pkt *p)
 		tcp_input(n, p);
 		return;
 	case IPPROTO_UDP:
+	case IPPROTO_UDPLITE:
 		udp_input(n, p);
 		return;
 	case IPPROTO_ICMP:

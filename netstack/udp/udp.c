@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* UDP (RFC 768), and what all datagram endpoints share in receiving. */
+/* UDP (RFC 768), UDP-Lite (RFC 3828), and what all datagram endpoints share in receiving. */
 #include <errno.h>
 #include <string.h>
 
@@ -8,6 +8,27 @@
 
 #define UDP_SEGMENTS_MAX 128 /* Linux's UDP_MAX_SEGMENTS */
 
+static enum ep_kind kind_of(const struct pkt *p)
+{
+	return p->proto == IPPROTO_UDPLITE ? EP_UDPLITE : EP_UDP;
+}
+
+/* The sum of the first `cover` bytes, with a pseudo header of the whole length (RFC 3828, 3.1). */
+static uint16_t lite_checksum(const struct pkt *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t cover)
+{
+	struct pkt *c = pkt_clone(p);
+	uint64_t sum;
+
+	if (!c)
+		return 1;
+	pkt_trim_end(c, c->len - cover);
+	sum = (uint16_t)~csum_transport(c, src, dst, IPPROTO_UDPLITE);
+	sum += (uint16_t)~csum_pseudo(src, dst, IPPROTO_UDPLITE, cover);
+	sum += csum_pseudo(src, dst, IPPROTO_UDPLITE, p->len);
+	pkt_free(c);
+	return csum_fold(sum);
+}
+
 /* Who else wants a datagram for a group or a broadcast: each gets a copy. */
 static int deliver_group(struct nic *n, struct pkt *p)
 {
@@ -15,7 +36,7 @@ static int deliver_group(struct nic *n, struct pkt *p)
 	struct endpoint *ep;
 	int taken = 0;
 
-	list_for_each(ep, &s->ports[EP_UDP][hash_u64(p->dport ^ s->secret) % PORT_HASH], bind_node) {
+	list_for_each(ep, &s->ports[kind_of(p)][hash_u64(p->dport ^ s->secret) % PORT_HASH], bind_node) {
 		int v4 = ip_is_v4(&p->dst);
 
 		if (ep->lport != p->dport || (v4 ? !ep_wants_v4(ep) : !ep->v6))
@@ -45,14 +66,20 @@ void udp_input(struct nic *n, struct pkt *p)
 
 	if (pkt_copy(p, 0, &h, sizeof(h)))
 		goto bad;
-	uint32_t len = ntohs(h.len);
+	uint32_t len = ntohs(h.len), cover = len ? len : p->len;
 
+	if (p->proto == IPPROTO_UDPLITE) { /* the field says how much is covered */
+		if (cover < sizeof(h) || cover > p->len ||
+		    (!p->csum_ok && lite_checksum(p, &p->src, &p->dst, cover)))
+			goto bad;
+		len = p->len;
+	}
 	if (!len && p->len > 65535)
 		len = p->len;
 	if (len < sizeof(h) || len > p->len)
 		goto bad;
 	pkt_trim_end(p, p->len - len);
-	if (!p->csum_ok && (h.csum || !ip_is_v4(&p->src)) &&
+	if (p->proto == IPPROTO_UDP && !p->csum_ok && (h.csum || !ip_is_v4(&p->src)) &&
 	    csum_transport(p, &p->src, &p->dst, IPPROTO_UDP))
 		goto bad;
 	p->sport = ntohs(h.sport);
@@ -64,9 +91,9 @@ void udp_input(struct nic *n, struct pkt *p)
 		pkt_free(p);
 		return;
 	}
-	ep = demux_connected(s, EP_UDP, &p->dst, p->dport, &p->src, p->sport, n->index);
+	ep = demux_connected(s, kind_of(p), &p->dst, p->dport, &p->src, p->sport, n->index);
 	if (!ep)
-		ep = demux_bound(s, EP_UDP, &p->dst, p->dport, &p->src, p->sport, n->index);
+		ep = demux_bound(s, kind_of(p), &p->dst, p->dport, &p->src, p->sport, n->index);
 	if (!ep) {
 		s->c.udp_no_ports++;
 		icmp_error(n, p, 3, 3, 1, 4, 0);
@@ -74,6 +101,10 @@ void udp_input(struct nic *n, struct pkt *p)
 		return;
 	}
 	pkt_trim_front(p, sizeof(h));
+	if (ep->o.recv_cover && cover < ep->o.recv_cover) {
+		pkt_free(p);
+		return;
+	}
 	if (endpoint_queue(ep, p)) {
 		s->c.udp_in++;
 	} else {
@@ -152,6 +183,15 @@ static int send_one(struct endpoint *ep, struct pkt *p, const struct ip_out *o, 
 	h->len = htons((uint16_t)p->len);
 	h->csum = 0;
 	ep->stack->c.udp_out++;
+	if (ep->kind == EP_UDPLITE) {
+		uint32_t cover = ep->o.send_cover && ep->o.send_cover < p->len ? ep->o.send_cover : p->len;
+
+		h->len = htons((uint16_t)(cover == p->len && !ep->o.send_cover ? 0 : cover));
+		h->csum = lite_checksum(p, &o->src, &o->dst, cover);
+		if (!h->csum)
+			h->csum = 0xffff;
+		return ip_output(ep->stack, p, o, -1);
+	}
 	return ip_output(ep->stack, p, o, ep->o.no_check && ip_is_v4(&o->dst) ? -1 : (int)offsetof(struct udp_hdr, csum));
 }
 

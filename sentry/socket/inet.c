@@ -59,6 +59,10 @@ static int kind_of(struct task *t, int family, int type, int *protocol, enum ep_
 			*kind = EP_PING;
 			return 0;
 		}
+		if (*protocol == IPPROTO_UDPLITE) {
+			*kind = EP_UDPLITE;
+			return 0;
+		}
 		if (*protocol && *protocol != IPPROTO_UDP)
 			return -EPROTONOSUPPORT;
 		*protocol = IPPROTO_UDP;

@@ -103,6 +103,8 @@ static const struct opt_row g_rows[] = {
 	{ IPPROTO_UDP, UDP_SEGMENT, F(udp_segment), 0, 0, 65535, 1u << EP_UDP },
 	{ IPPROTO_UDP, UDP_NO_CHECK6_TX, PARK, 0, 4, 1, ANY, 1u << EP_UDP },
 	{ IPPROTO_UDP, UDP_NO_CHECK6_RX, PARK, 0, 4, 1, ANY, 1u << EP_UDP },
+	{ IPPROTO_UDPLITE, 10 /* UDPLITE_SEND_CSCOV */, F(send_cover), 0, 0, 65535, 1u << EP_UDPLITE },
+	{ IPPROTO_UDPLITE, 11 /* UDPLITE_RECV_CSCOV */, F(recv_cover), 0, 0, 65535, 1u << EP_UDPLITE },
 	{ SOL_SOCKET, SO_RXQ_OVFL, WANT, WANT_OVFL, 4, 1, ANY, 0 },
 	{ SOL_SOCKET, SO_TIMESTAMPNS_OLD, WANT, WANT_STAMPNS, 4, 1, ANY, 0 },
 	{ SOL_SOCKET, SO_ZEROCOPY, PARK, 0, 4, 1, 0, 1, 0 },
@@ -133,7 +135,7 @@ static int load(const struct ep_opts *o, const struct opt_row *r)
 	if (r->size == 1)
 		return *(const uint8_t *)at;
 	if (r->size == 2)
-		return *(const int16_t *)(const void *)at;
+		return r->max > INT16_MAX ? *(const uint16_t *)(const void *)at : *(const int16_t *)(const void *)at;
 	return *(const int *)(const void *)at;
 }
 
@@ -166,6 +168,8 @@ static int set_row(struct socket *s, const struct opt_row *r, int v)
 		return -EINVAL;
 	if (r->level == IPPROTO_IPV6 && r->opt == IPV6_CHECKSUM && v >= 0 && (v & 1))
 		return -EINVAL;
+	if (r->level == IPPROTO_UDPLITE && v && v < 8)
+		v = 8; /* at least the header */
 	if (r->where == PARK)
 		return 0;
 	stack_lock(inet_stack(s));

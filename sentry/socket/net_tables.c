@@ -64,7 +64,7 @@ static void put_dgram(struct endpoint *ep, void *priv)
 {
 	struct table *t = priv;
 
-	if (ep->v6 != t->v6 || (ep->kind == EP_UDP && !ep->lport))
+	if (ep->v6 != t->v6 || (ep->kind != EP_RAW && !ep->lport))
 		return;
 	strbuf_printf(t->out, "%5d: ", t->row++);
 	put_addr(t->out, &ep->laddr, ep->kind == EP_RAW ? ep->proto : ep->lport, t->v6);
@@ -79,12 +79,7 @@ static void show_dgram(struct table *t)
 {
 	strbuf_puts(t->out, t->v6 ? "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n" :
 				    "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops             \n");
-	stack_each(t->s, !strncmp(t->what, "raw", 3) ? EP_RAW : EP_UDP, put_dgram, t);
-}
-
-static void show_header_only(struct table *t)
-{
-	strbuf_puts(t->out, "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n");
+	stack_each(t->s, !strncmp(t->what, "raw", 3) ? EP_RAW : !strncmp(t->what, "udplite", 7) ? EP_UDPLITE : EP_UDP, put_dgram, t);
 }
 
 /* ---- interfaces and routes ---- */
@@ -266,7 +261,7 @@ static const struct {
 } g_tables[] = {
 	{ "tcp", show_tcp, 0 },		{ "tcp6", show_tcp, 1 },	{ "udp", show_dgram, 0 },
 	{ "udp6", show_dgram, 1 },	{ "raw", show_dgram, 0 },	{ "raw6", show_dgram, 1 },
-	{ "udplite", show_header_only, 0 }, { "udplite6", show_header_only, 1 },
+	{ "udplite", show_dgram, 0 }, { "udplite6", show_dgram, 1 },
 	{ "dev", show_dev, 0 },		{ "route", show_route, 0 },	{ "if_inet6", show_if_inet6, 1 },
 	{ "ipv6_route", show_route6, 1 }, { "snmp", show_snmp, 0 },	{ "netstat", show_netstat, 0 },
 	{ "sockstat", show_sockstat, 0 }, { "sockstat6", show_sockstat6, 1 }, { "arp", show_arp, 0 },
