@@ -64,8 +64,9 @@ send cat &\r
 expect ready> 
 send sleep 1; jobs\r
 expect Stopped
-send kill -9 %1; wait; echo go''ne\r
-expect gone
+send kill -9 $!\r
+pause 1
+send exit 0\r
 send exit 0\r
 status 0
 X
