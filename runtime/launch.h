@@ -56,7 +56,7 @@ enum {
 };
 enum { GOFER_FD_SOCKET = 3, GOFER_FD_CONF = 4, GOFER_FD_LOG = 5 };
 
-/* True when the caller may map other users' ids into a user namespace. */
+/* True when the caller has ids beside its own, and may map them into a user namespace. */
 int launch_is_privileged(void);
 
 #endif
