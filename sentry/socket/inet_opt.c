@@ -32,7 +32,8 @@
 
 enum where { FIELD, WANT, PARK };
 
-/* Values some programs set and read back, which change nothing here: kept per socket type. */
+/* PARK: options whose effect does not exist here (no such header is ever sent): accepted, and shown
+ * as off. */
 struct opt_row {
 	int level, opt;
 	enum where where;
@@ -63,6 +64,15 @@ static const struct opt_row g_rows[] = {
 	{ IPPROTO_IP, IP_RECVTOS, WANT, WANT_TOS, 4, 1, ANY, 0 },
 	{ IPPROTO_IP, IP_RECVOPTS, WANT, WANT_RECVOPTS, 4, 1, ANY, 0 },
 	{ IPPROTO_IP, IP_ORIGDSTADDR, WANT, WANT_ORIGDST, 4, 1, ANY, 0 },
+	{ IPPROTO_IP, IP_RETOPTS, PARK, 0, 4, 1, ANY, 0 },
+	{ IPPROTO_IP, IP_ROUTER_ALERT, PARK, 0, 4, 1, ANY, 1u << EP_RAW },
+	{ IPPROTO_IP, IP_MINTTL, PARK, 0, 4, 0, 0, 255, 0 },
+	{ IPPROTO_IP, IP_NODEFRAG, PARK, 0, 4, 1, ANY, 1u << EP_RAW },
+	{ IPPROTO_IP, IP_UNICAST_IF, PARK, 0, 4, 0, ANY, 0 },
+	{ IPPROTO_IPV6, IPV6_RECVHOPOPTS, PARK, 0, 4, 1, ANY, 0 },
+	{ IPPROTO_IPV6, IPV6_RECVRTHDR, PARK, 0, 4, 1, ANY, 0 },
+	{ IPPROTO_IPV6, IPV6_RECVDSTOPTS, PARK, 0, 4, 1, ANY, 0 },
+	{ IPPROTO_IPV6, IPV6_RECVPATHMTU, PARK, 0, 4, 1, ANY, 0 },
 	{ IPPROTO_IPV6, IPV6_V6ONLY, F(v6only), 1, ANY, 0 },
 	{ IPPROTO_IPV6, IPV6_UNICAST_HOPS, F(hops), 0, -1, 255, 0 },
 	{ IPPROTO_IPV6, IPV6_MULTICAST_HOPS, F(mc_hops), 0, -1, 255, 0 },
