@@ -4,7 +4,7 @@
 #   make            build into build/$(VARIANT)
 #   make run        install dependencies, build, run a real program in the sandbox
 #   make check      install dependencies, build, run all tests; last line "N passed, N failed"
-#   make bench | fuzz | check-layers | filters | format | install PREFIX=/usr/local
+#   make bench | fuzz | check-layers | format | install PREFIX=/usr/local
 #   make MODULE.a   (platform.a vfs.a gofer.a sentry.a …) build one module's archive alone
 #
 # VARIANT is release (default), debug, asan or tsan.
@@ -87,7 +87,7 @@ $(B)/caisson: $(B)/runtime.a $(B)/base.a
 DEBS := gcc make pkg-config libseccomp-dev liburing-dev libxxhash-dev libcapstone-dev check \
 	libsubunit-dev libjson-c-dev python3
 DEBS_CHECK := $(DEBS) bash coreutils perl git rsync xz-utils tar busybox-static debootstrap python3-venv \
-	podman conmon catatonit containerd runc
+	podman conmon catatonit containerd runc strace iproute2 curl procps
 deps:
 	@sh tests/lib/install_debs.sh $(if $(filter check,$(MAKECMDGOALS)),$(DEBS_CHECK),$(DEBS))
 run: deps

@@ -50,3 +50,25 @@ check: deps
 	python3 tests/run.py $(B) --asan build/asan
 unit-programs: $(UNIT_BIN) $(B)/caisson-gofer
 .PHONY: test-programs unit-programs
+
+# `make fuzz [ROUNDS=N]`: a harness per trust boundary, under AddressSanitizer and UBSan. Guest-side
+# fuzzers (syscall_fuzz, elf_fuzz) are run by tests/e2e/hostile.sh.
+ROUNDS ?= 20000
+FUZZ_DEPS_config := runtime base
+FUZZ_DEPS_frame := netstack platform base
+FUZZ_DEPS_gofer := gofer proto platform base
+FUZZ_DEPS_patch := platform base
+define fuzz_rule
+$(B)/tests/fuzz/$(1)_fuzz: tests/fuzz/$(1)_fuzz.c $$(foreach d,$$(FUZZ_DEPS_$(1)),$(B)/$$(d).a)
+	@mkdir -p $$(@D)
+	@echo "  FUZZ $$<"
+	@$$(CC) $$(CPPFLAGS) $$(CFLAGS) -Wno-missing-prototypes $$(filter-out -static-pie,$$(LDFLAGS)) -pie -o $$@ $$< \
+		-Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(UNIT_LIBS) -ljson-c
+FUZZ_BIN += $(B)/tests/fuzz/$(1)_fuzz
+endef
+$(foreach f,config frame gofer patch,$(eval $(call fuzz_rule,$(f))))
+.PHONY: fuzz fuzz-programs
+fuzz-programs: $(FUZZ_BIN)
+fuzz: deps
+	$(MAKE) -s VARIANT=asan fuzz-programs
+	@for f in config frame gofer patch; do echo "== $$f"; build/asan/tests/fuzz/$${f}_fuzz $(ROUNDS) || exit 1; done

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# runs alone
 # What a hostile guest, or a hostile moment, must not do. The attacks are in tests/fuzz/; the oracle
 # is always outside the guest: the host's files, its process table, fd listings, a syscall trace.
 . "$(dirname "$0")/../lib/e2e.sh"

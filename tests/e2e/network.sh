@@ -6,7 +6,7 @@ check "loopback only" sh -c "'$CAISSON' run --no-tty -- python3 -c '
 import socket
 socket.create_server((\"127.0.0.1\", 0)); socket.create_server((\"::1\", 0), family=socket.AF_INET6)
 try:
-    socket.create_connection((\"8.8.8.8\", 53), 5)
+    socket.create_connection((\"192.0.2.1\", 53), 5)
 except OSError as e:
     print(e.errno)' | grep -qx 101"
 check "http over loopback" box -- python3 -c '
