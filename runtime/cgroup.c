@@ -12,36 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/cgroup_file.h"
 #include "runtime/error.h"
 
 #define CPU_PERIOD_US 100000
 /* Sentry, gofer, stub processes and tables beyond what the guest itself may use. */
 #define MEMORY_HEADROOM (32ull << 20)
 #define PIDS_HEADROOM 64
-
-static int write_file(const char *dir, const char *name, const char *text)
-{
-	char path[PATH_MAX];
-
-	if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, name) >= sizeof(path))
-		return -ENAMETOOLONG;
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	int err = write(fd, text, strlen(text)) < 0 ? -errno : 0;
-
-	close(fd);
-	return err;
-}
-
-static int write_number(const char *dir, const char *name, uint64_t v)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
-	return write_file(dir, name, text);
-}
 
 /* The caller's path in the hierarchy of `controller` ("" for v2): line "N:controllers:path". */
 static int own_path(const char *controller, char *out, size_t size)
@@ -102,9 +79,9 @@ static int create_v2(struct cgroup *cg, uint64_t memory, double cpus, uint64_t p
 	char parent[PATH_MAX + 32];
 
 	snprintf(parent, sizeof(parent), "/sys/fs/cgroup%s", own);
-	write_file(parent, "cgroup.subtree_control", "+memory");
-	write_file(parent, "cgroup.subtree_control", "+cpu");
-	write_file(parent, "cgroup.subtree_control", "+pids");
+	cgroup_write_text(parent, "cgroup.subtree_control", "+memory");
+	cgroup_write_text(parent, "cgroup.subtree_control", "+cpu");
+	cgroup_write_text(parent, "cgroup.subtree_control", "+pids");
 	char *dir = make_dir("/sys/fs/cgroup", own);
 
 	if (!dir)
@@ -112,16 +89,16 @@ static int create_v2(struct cgroup *cg, uint64_t memory, double cpus, uint64_t p
 	cg->v2 = 1;
 	cg->dirs[cg->count++] = dir;
 	cg->memory_dir = dir;
-	int err = memory ? write_number(dir, "memory.max", memory + MEMORY_HEADROOM) : 0;
+	int err = memory ? cgroup_write_number(dir, "memory.max", memory + MEMORY_HEADROOM) : 0;
 
 	if (memory)
-		write_number(dir, "memory.swap.max", 0);
+		cgroup_write_number(dir, "memory.swap.max", 0);
 	if (!err && pids)
-		err = write_number(dir, "pids.max", 2 * pids + PIDS_HEADROOM);
+		err = cgroup_write_number(dir, "pids.max", 2 * pids + PIDS_HEADROOM);
 	if (!err && cpus > 0) {
 		snprintf(text, sizeof(text), "%llu %d", (unsigned long long)(cpus * CPU_PERIOD_US),
 			 CPU_PERIOD_US);
-		err = write_file(dir, "cpu.max", text);
+		err = cgroup_write_text(dir, "cpu.max", text);
 	}
 	return err;
 }
@@ -146,23 +123,23 @@ static int create_v1(struct cgroup *cg, uint64_t memory, double cpus, uint64_t p
 
 	if (memory) {
 		cg->memory_dir = create_v1_dir(cg, "memory");
-		err = cg->memory_dir ? write_number(cg->memory_dir, "memory.limit_in_bytes",
+		err = cg->memory_dir ? cgroup_write_number(cg->memory_dir, "memory.limit_in_bytes",
 						    memory + MEMORY_HEADROOM)
 				     : -EACCES;
 		if (!err)
-			write_number(cg->memory_dir, "memory.memsw.limit_in_bytes", memory + MEMORY_HEADROOM);
+			cgroup_write_number(cg->memory_dir, "memory.memsw.limit_in_bytes", memory + MEMORY_HEADROOM);
 	}
 	if (!err && cpus > 0) {
 		char *dir = create_v1_dir(cg, "cpu");
 
-		err = dir ? write_number(dir, "cpu.cfs_period_us", CPU_PERIOD_US) : -EACCES;
+		err = dir ? cgroup_write_number(dir, "cpu.cfs_period_us", CPU_PERIOD_US) : -EACCES;
 		if (!err)
-			err = write_number(dir, "cpu.cfs_quota_us", (uint64_t)(cpus * CPU_PERIOD_US));
+			err = cgroup_write_number(dir, "cpu.cfs_quota_us", (uint64_t)(cpus * CPU_PERIOD_US));
 	}
 	if (!err && pids) {
 		char *dir = create_v1_dir(cg, "pids");
 
-		err = dir ? write_number(dir, "pids.max", 2 * pids + PIDS_HEADROOM) : -EACCES;
+		err = dir ? cgroup_write_number(dir, "pids.max", 2 * pids + PIDS_HEADROOM) : -EACCES;
 	}
 	return err;
 }
@@ -183,7 +160,7 @@ void cgroup_create(struct cgroup *cg, uint64_t memory, double cpus, uint64_t pid
 void cgroup_add(const struct cgroup *cg, pid_t pid)
 {
 	for (int i = 0; i < cg->count; i++) {
-		int err = write_number(cg->dirs[i], "cgroup.procs", (uint64_t)pid);
+		int err = cgroup_write_number(cg->dirs[i], "cgroup.procs", (uint64_t)pid);
 
 		if (err)
 			warn("%s/cgroup.procs: %s", cg->dirs[i], strerror(-err));

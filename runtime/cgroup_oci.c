@@ -12,36 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/cgroup_file.h"
 #include "runtime/error.h"
 #include "runtime/spec.h"
 
 /* What sentry, gofer, waiter and stub processes need beyond the guest's own. */
 #define MEMORY_HEADROOM (64ll << 20)
 #define PIDS_HEADROOM 128
-
-static int write_text(const char *dir, const char *name, const char *text)
-{
-	char path[PATH_MAX];
-
-	if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, name) >= sizeof(path))
-		return -ENAMETOOLONG;
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	int err = write(fd, text, strlen(text)) < 0 ? -errno : 0;
-
-	close(fd);
-	return err;
-}
-
-static int write_number(const char *dir, const char *name, int64_t v)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%lld", (long long)v);
-	return write_text(dir, name, text);
-}
 
 static int read_text(const char *dir, const char *name, char *buf, size_t size)
 {
@@ -69,7 +46,7 @@ static void inherit_cpuset(const char *parent, const char *dir)
 	for (int i = 0; i < 2; i++)
 		if (read_text(dir, files[i], buf, sizeof(buf)) == 0 && !buf[0] &&
 		    read_text(parent, files[i], buf, sizeof(buf)) == 0)
-			write_text(dir, files[i], buf);
+			cgroup_write_text(dir, files[i], buf);
 }
 
 /* mkdir -p of mount/path; hands controllers (v2) or CPUs (cpuset) down on the way. */
@@ -89,10 +66,10 @@ static int make_path(const char *mount, const char *path, int v2, char *out, siz
 		snprintf(parent, sizeof(parent), "%s", dir);
 		*strrchr(parent, '/') = '\0';
 		if (v2) {
-			write_text(parent, "cgroup.subtree_control", "+memory");
-			write_text(parent, "cgroup.subtree_control", "+cpu");
-			write_text(parent, "cgroup.subtree_control", "+pids");
-			write_text(parent, "cgroup.subtree_control", "+cpuset");
+			cgroup_write_text(parent, "cgroup.subtree_control", "+memory");
+			cgroup_write_text(parent, "cgroup.subtree_control", "+cpu");
+			cgroup_write_text(parent, "cgroup.subtree_control", "+pids");
+			cgroup_write_text(parent, "cgroup.subtree_control", "+cpuset");
 		}
 		if (mkdir(dir, 0755) != 0 && errno != EEXIST)
 			return -errno;
@@ -173,7 +150,7 @@ static void set_number(struct setting *t, const char *controller, const char *fi
 		       const char *path)
 {
 	const char *dir = dir_of(t->cg, controller);
-	int err = dir ? write_number(dir, file, v) : -ENOENT;
+	int err = dir ? cgroup_write_number(dir, file, v) : -ENOENT;
 
 	if (err && !t->failed) {
 		t->failed = 1;
@@ -186,7 +163,7 @@ static void set_text(struct setting *t, const char *controller, const char *file
 		     const char *path)
 {
 	const char *dir = dir_of(t->cg, controller);
-	int err = dir ? write_text(dir, file, v) : -ENOENT;
+	int err = dir ? cgroup_write_text(dir, file, v) : -ENOENT;
 
 	if (err && !t->failed) {
 		t->failed = 1;
@@ -228,13 +205,13 @@ static void apply_memory(struct setting *t, struct json_object *m)
 	/* The pair is ordered: the sum may not fall below memory. A machine without swap accounting
 	 * has no file for it. */
 	if (have_limit && dir && !have_swap)
-		write_number(dir, "memory.memsw.limit_in_bytes", -1);
+		cgroup_write_number(dir, "memory.memsw.limit_in_bytes", -1);
 	if (have_swap && dir)
-		write_number(dir, "memory.memsw.limit_in_bytes", -1);
+		cgroup_write_number(dir, "memory.memsw.limit_in_bytes", -1);
 	if (have_limit)
 		set_number(t, "memory", "memory.limit_in_bytes", roomy(limit), "memory.limit");
 	if (have_swap && dir)
-		write_number(dir, "memory.memsw.limit_in_bytes", roomy(swap));
+		cgroup_write_number(dir, "memory.memsw.limit_in_bytes", roomy(swap));
 	if (has(m, "reservation", &v) && v)
 		set_number(t, "memory", "memory.soft_limit_in_bytes", v, "memory.reservation");
 }
@@ -326,7 +303,7 @@ int cgroup_oci_create(struct cgroup_oci *cg, const char *path, int systemd, stru
 void cgroup_oci_add(const struct cgroup_oci *cg, pid_t pid)
 {
 	for (int i = 0; i < cg->count; i++) {
-		int err = write_number(cg->dirs[i], "cgroup.procs", pid);
+		int err = cgroup_write_number(cg->dirs[i], "cgroup.procs", pid);
 
 		if (err)
 			warn("%s/cgroup.procs: %s", cg->dirs[i], strerror(-err));
