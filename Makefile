@@ -40,11 +40,13 @@ platform_SRC := $(filter-out $(STUB_SRC) $(base_SRC),$(call src,platform))
 proto_SRC := $(call src,gofer/proto)
 gofer_SRC := $(filter-out $(proto_SRC),$(call src,gofer))
 vfs_SRC := $(call src,vfs)
-netstack_SRC := $(call src,netstack)
+# The egress policy alone, for the runtime (and whoever judges again): knows no stack.
+egress_SRC := $(call src,netstack/egress)
+netstack_SRC := $(filter-out $(egress_SRC),$(call src,netstack))
 # The vDSO is code for guests; sentry/loader/vdso.mk builds it.
 sentry_SRC := $(filter-out sentry/loader/vdso/%,$(call src,sentry))
 runtime_SRC := $(call src,runtime)
-MODULES := base platform proto gofer vfs netstack sentry runtime
+MODULES := base platform proto gofer vfs egress netstack sentry runtime
 
 obj = $(patsubst %,$(B)/%.o,$(1))
 define module_rule
@@ -68,7 +70,7 @@ $(B)/%.c.o: %.c
 	@echo "  CC $<"
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
-SENTRY_ARCHIVES := $(B)/sentry.a $(B)/vfs.a $(B)/netstack.a $(B)/proto.a $(B)/platform.a $(B)/base.a
+SENTRY_ARCHIVES := $(B)/sentry.a $(B)/vfs.a $(B)/netstack.a $(B)/egress.a $(B)/proto.a $(B)/platform.a $(B)/base.a
 SENTRY_LIBS := -lseccomp -lcapstone -luring -lxxhash
 # --start-group: weak syscall handlers must find their strong definitions in any archive order.
 $(B)/caisson-sentry: $(SENTRY_ARCHIVES)
@@ -76,7 +78,7 @@ $(B)/caisson-sentry: $(SENTRY_ARCHIVES)
 		-Wl,--start-group $(filter-out $(B)/sentry.a $(B)/vfs.a,$^) -Wl,--end-group $(SENTRY_LIBS)
 $(B)/caisson-gofer: $(B)/gofer.a $(B)/proto.a $(B)/platform.a $(B)/base.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ -Wl,--start-group $^ -Wl,--end-group -lseccomp -lxxhash
-$(B)/caisson: $(B)/runtime.a $(B)/base.a
+$(B)/caisson: $(B)/runtime.a $(B)/egress.a $(B)/base.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ -Wl,--start-group $^ -Wl,--end-group -ljson-c -lseccomp
 
 -include tests/tests.mk

@@ -22,7 +22,8 @@ layer gofer platform/base/ platform/abi/ platform/host/filter.h gofer/
 layer vfs platform/base/ platform/abi/ platform/host/ gofer/proto/ vfs/
 layer netstack platform/base/ netstack/ platform/host/
 layer sentry platform/ vfs/ netstack/ sentry/
-layer runtime platform/base/ runtime/
+layer netstack/egress platform/base/ netstack/addr.h netstack/egress/
+layer runtime platform/base/ netstack/egress/ runtime/
 bad=$(grep -rnE 'asm.*"[^"]*\b(syscall|sysenter)\b' --include='*.c' --include='*.h' --include='*.S' vfs gofer netstack runtime sentry 2>/dev/null |
 	grep -v sentry/loader/vdso)
 if [ -n "$bad" ]; then

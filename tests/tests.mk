@@ -7,10 +7,11 @@ UNIT_DEPS_base := base
 UNIT_DEPS_platform := platform base
 UNIT_DEPS_gofer := gofer proto platform base
 UNIT_DEPS_vfs := vfs proto platform base
-UNIT_DEPS_netstack := netstack platform base
-UNIT_DEPS_sentry := sentry vfs netstack proto platform base
-UNIT_DEPS_runtime := runtime base
-UNIT_MODULES := base platform gofer vfs netstack sentry runtime
+UNIT_DEPS_egress := egress base
+UNIT_DEPS_netstack := netstack egress platform base
+UNIT_DEPS_sentry := sentry vfs netstack egress proto platform base
+UNIT_DEPS_runtime := runtime egress base
+UNIT_MODULES := base platform gofer vfs egress netstack sentry runtime
 
 define unit_rule
 unit_$(1)_BIN := $$(patsubst tests/unit/%.c,$(B)/tests/unit/%,$$(wildcard tests/unit/$(1)/test_*.c))
@@ -54,8 +55,9 @@ unit-programs: $(UNIT_BIN) $(B)/caisson-gofer
 # `make fuzz [ROUNDS=N]`: a harness per trust boundary, under AddressSanitizer and UBSan. Guest-side
 # fuzzers (syscall_fuzz, elf_fuzz) are run by tests/e2e/hostile.sh.
 ROUNDS ?= 20000
-FUZZ_DEPS_config := runtime base
-FUZZ_DEPS_frame := netstack platform base
+FUZZ_DEPS_config := runtime egress base
+FUZZ_DEPS_egress := egress base
+FUZZ_DEPS_frame := netstack egress platform base
 FUZZ_DEPS_gofer := gofer proto platform base
 FUZZ_DEPS_patch := platform base
 define fuzz_rule
@@ -66,9 +68,9 @@ $(B)/tests/fuzz/$(1)_fuzz: tests/fuzz/$(1)_fuzz.c $$(foreach d,$$(FUZZ_DEPS_$(1)
 		-Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(UNIT_LIBS) -ljson-c
 FUZZ_BIN += $(B)/tests/fuzz/$(1)_fuzz
 endef
-$(foreach f,config frame gofer patch,$(eval $(call fuzz_rule,$(f))))
+$(foreach f,config egress frame gofer patch,$(eval $(call fuzz_rule,$(f))))
 .PHONY: fuzz fuzz-programs
 fuzz-programs: $(FUZZ_BIN)
 fuzz: deps
 	$(MAKE) -s VARIANT=asan fuzz-programs
-	@for f in config frame gofer patch; do echo "== $$f"; build/asan/tests/fuzz/$${f}_fuzz $(ROUNDS) || exit 1; done
+	@for f in config egress frame gofer patch; do echo "== $$f"; build/asan/tests/fuzz/$${f}_fuzz $(ROUNDS) || exit 1; done
