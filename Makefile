@@ -24,7 +24,7 @@ CFLAGS_release := -O2 -g1 -D_FORTIFY_SOURCE=3 $(HARDEN) -fPIE
 CFLAGS_debug := -O1 -g -DCAISSON_LOCK_DEBUG $(HARDEN) -fPIE
 CFLAGS_asan := -O1 -g -DCAISSON_LOCK_DEBUG -fsanitize=address,undefined -fno-sanitize-recover=undefined -fPIE
 CFLAGS_tsan := -O1 -g -fsanitize=thread -fPIE
-LDFLAGS_release := -static-pie -Wl,-z,relro,-z,now,-z,noexecstack
+LDFLAGS_release := -static-pie -Wl,-z,relro,-z,now,-z,noexecstack,-z,pack-relative-relocs
 LDFLAGS_debug := -pie
 LDFLAGS_asan := -pie -fsanitize=address,undefined
 LDFLAGS_tsan := -pie -fsanitize=thread

@@ -236,6 +236,7 @@ struct gofer_conf {
 	uint64_t caps;
 	uint32_t uid, gid;
 	int switch_user;
+	uint64_t started_ns; /* of the runtime, for phase.h */
 	int any_writable;
 	int allow_no_mountns; /* allow_weaker=mountns */
 	int pdeathsig;

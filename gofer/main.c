@@ -7,7 +7,7 @@
  *   hide=ID<TAB>REL/PATH			  repeated: absent for the sandbox, with all below
  *   caps=HEX uid= gid=			  capabilities to keep, user to become
  *   allow_weaker=mountns			  go on where no mount namespace can be had
- *   pdeathsig=0|1 log_fd= log_level=
+ *   pdeathsig=0|1 log_fd= log_level= started_ns=
  *
  * It opens the attach points, isolates itself (isolate.c), and serves until the socket closes.
  */
@@ -25,6 +25,7 @@
 #include "platform/base/bootconf.h"
 #include "platform/base/hash.h"
 #include "platform/base/log.h"
+#include "platform/base/phase.h"
 
 #define FD_SOCK 3
 #define FD_CONF 4
@@ -33,18 +34,6 @@ static int conf_fail(const char *key, const char *value, const char *why)
 {
 	log_error("configuration: %s=%s: %s", key, value ? value : "", why);
 	return -EINVAL;
-}
-
-static int parse_level(const char *s, enum log_level *level)
-{
-	static const char *const names[] = { "error", "warn", "info", "debug" };
-
-	for (int i = 0; s && i < 4; i++)
-		if (!strcmp(s, names[i]) || (s[0] == '0' + i && !s[1])) {
-			*level = (enum log_level)i;
-			return 0;
-		}
-	return s ? -EINVAL : 0;
 }
 
 static int parse_u32(const char *s, size_t len, uint32_t *out)
@@ -160,7 +149,7 @@ static int read_settings(const struct bootconf *bc, struct gofer_conf *c)
 	if (bootconf_get_u64(bc, "log_fd", 2, &v) || v > 1023)
 		return conf_fail("log_fd", bootconf_get(bc, "log_fd"), "not an fd");
 	c->log_fd = (int)v;
-	if (parse_level(bootconf_get(bc, "log_level"), &level))
+	if (log_level_parse(bootconf_get(bc, "log_level"), &level))
 		return conf_fail("log_level", bootconf_get(bc, "log_level"), "unknown");
 	log_setup(c->log_fd, level, "gofer");
 	if (caps && parse_hex(caps, &c->caps))
@@ -177,6 +166,8 @@ static int read_settings(const struct bootconf *bc, struct gofer_conf *c)
 	if (bootconf_get_u64(bc, "pdeathsig", 0, &v))
 		return conf_fail("pdeathsig", bootconf_get(bc, "pdeathsig"), "neither 0 nor 1");
 	c->pdeathsig = v != 0;
+	if (bootconf_get_u64(bc, "started_ns", 0, &c->started_ns))
+		return conf_fail("started_ns", bootconf_get(bc, "started_ns"), "not a number");
 	c->allow_no_mountns = weaker && strstr(weaker, "mountns") != NULL;
 	c->sock = FD_SOCK;
 	return 0;
@@ -246,6 +237,7 @@ static int start(struct gofer *g, const struct bootconf *bc, struct gofer_conf *
 
 	if (err)
 		return err;
+	phase_mark("trees");
 	if (!ns)
 		ns = pivot(g);
 	if (ns && !c->allow_no_mountns) {
@@ -256,12 +248,14 @@ static int start(struct gofer *g, const struct bootconf *bc, struct gofer_conf *
 	}
 	if (ns)
 		log_warn("layer missing: mount namespace (%s)", strerror(-ns));
+	phase_mark("root");
 	g->have_fchmodat2 = probe_fchmodat2();
 	err = isolate_privileges(g, c);
 	if (err) {
 		log_error("giving up privileges failed: %s", strerror(-err));
 		return err;
 	}
+	phase_mark("privileges");
 	err = isolate_landlock(g);
 	if (err)
 		log_info("layer missing: Landlock (%s)", strerror(-err));
@@ -284,6 +278,8 @@ int main(void)
 	}
 	if (read_settings(&bc, &c))
 		return 1;
+	phase_begin(c.started_ns);
+	phase_mark("main");
 	close_others(c.log_fd);
 	close(FD_CONF);
 	raise_nofile();
@@ -294,12 +290,15 @@ int main(void)
 	}
 	if (start(g, &bc, &c))
 		return 1;
+	phase_mark("isolated");
 	bootconf_free(&bc);
 	err = filter_install(g, &c);
 	if (err) {
 		log_error("seccomp filter: %s", strerror(-err));
 		return 1;
 	}
+	phase_mark("filter");
+	phase_log();
 	log_info("serving %zu trees", g->attach_count);
 	return gofer_serve(g, c.sock) ? 1 : 0;
 }

@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "platform/base/log.h"
+#include "platform/base/phase.h"
 #include "runtime/cgroup.h"
 #include "runtime/command.h"
 #include "runtime/error.h"
@@ -38,6 +40,7 @@ struct sandbox {
 	int control;
 	struct cgroup cgroup;
 	struct timespec start;
+	uint64_t started_ns; /* for phase.h, here and in the two processes */
 };
 
 static void must(int err, const char *what)
@@ -124,6 +127,7 @@ static void build_gofer_conf(struct sandbox *s, struct bootconf *g)
 		must(bootconf_add(g, "allow_weaker", "mountns"), "configuration");
 	must(bootconf_add_u64(g, "log_fd", GOFER_FD_LOG), "configuration");
 	must(bootconf_add(g, "log_level", o->log_level), "configuration");
+	must(bootconf_add_u64(g, "started_ns", s->started_ns), "configuration");
 }
 
 static void add_env(struct bootconf *bc, const struct run_options *o, int tty)
@@ -193,6 +197,7 @@ static void build_sentry_conf(struct sandbox *s, struct bootconf *c)
 		must(bootconf_add(c, "platform", o->platform), "configuration");
 	must(bootconf_add_u64(c, "strace", (uint64_t)o->strace), "configuration");
 	must(bootconf_add(c, "log_level", o->log_level), "configuration");
+	must(bootconf_add_u64(c, "started_ns", s->started_ns), "configuration");
 	must(bootconf_add_u64(c, "readonly_root", (uint64_t)o->read_only), "configuration");
 	must(bootconf_add_u64(c, "tty", (uint64_t)s->tty), "configuration");
 	if (s->tty) {
@@ -248,6 +253,7 @@ static void start_processes(struct sandbox *s)
 	launch_find_binary("caisson-gofer", gofer_bin, sizeof(gofer_bin));
 	build_gofer_conf(s, &gofer_conf);
 	build_sentry_conf(s, &sentry_conf);
+	phase_mark("configuration");
 
 	struct launch g = { .what = "gofer", .binary = gofer_bin, .conf = &gofer_conf,
 			    .conf_fd = GOFER_FD_CONF, .ids = LAUNCH_IDS_ALL,
@@ -258,7 +264,6 @@ static void start_processes(struct sandbox *s)
 	launch_fd(&g, s->log_fd, 2);
 	launch_fd(&g, gofer_pair[1], GOFER_FD_SOCKET);
 	launch_fd(&g, s->log_fd, GOFER_FD_LOG);
-	s->gofer = launch_start(&g);
 
 	struct launch k = { .what = "sentry", .binary = sentry_bin, .conf = &sentry_conf,
 			    .conf_fd = SENTRY_FD_CONF, .ids = LAUNCH_IDS_NONE,
@@ -281,7 +286,10 @@ static void start_processes(struct sandbox *s)
 		netns_adopt(ns, &sentry_conf, &k);
 		close(ns);
 	}
-	s->sentry = launch_start(&k);
+	launch_both(&k, &g);
+	s->sentry = k.pid;
+	s->gofer = g.pid;
+	phase_mark("launched");
 	s->control = control_pair[0];
 	close(control_pair[1]);
 	close(gofer_pair[0]);
@@ -411,12 +419,22 @@ static void wait_gofer(pid_t pid)
 		;
 }
 
+/* The runtime's own lines, which are few: those of phase.h. */
+static void start_log(const struct sandbox *s)
+{
+	enum log_level level = LOG_ERROR;
+
+	(void)log_level_parse(s->o.log_level, &level);
+	log_setup(s->log_fd, level, "caisson");
+}
+
 int run_for_people(int argc, char **argv)
 {
 	struct sandbox s = { .control = -1, .log_fd = -1 };
 	struct result r;
 	sigset_t set;
 
+	s.started_ns = phase_begin(0);
 	run_options_parse(&s.o, argc, argv);
 	clock_gettime(CLOCK_MONOTONIC, &s.start);
 	if (s.o.rootfs) {
@@ -451,16 +469,22 @@ int run_for_people(int argc, char **argv)
 
 	if (sigfd < 0)
 		die(EXIT_SETUP, "signalfd: %s", strerror(errno));
+	start_log(&s);
+	phase_mark("options");
 	cgroup_create(&s.cgroup, s.o.memory, s.o.cpus, s.o.pids);
 	start_processes(&s);
+	phase_log();
 	if (s.tty) {
 		die_cleanup(terminal_restore);
 		terminal_raw(0);
 	}
 	supervise(&s, &r, sigfd);
+	phase_mark("sentry-ended");
 	terminal_restore();
 	close(s.control);
 	wait_gofer(s.gofer);
+	phase_mark("gofer-ended");
+	phase_log();
 	cgroup_remove(&s.cgroup);
 	if (r.message[0] && (!strcmp(r.reason, "setup-error") || !strcmp(r.reason, "internal-error")))
 		warn("%s", r.message);

@@ -31,10 +31,14 @@ struct launch {
 	 * (given here too, or /dev/null). */
 	int fds[16], to[16];
 	size_t fd_count;
+	/* Set by launch_both(). */
+	pid_t pid;	 /* on the host */
+	int report;	 /* says why its exec failed */
+	int empty_netns; /* the caller stands in a network namespace for it */
 };
 
-/* Starts it; the host pid. Ends the process with a clear line when that is impossible. */
-pid_t launch_start(const struct launch *l);
+/* Starts both, side by side. Ends the caller with a clear line when one can not be started. */
+void launch_both(struct launch *a, struct launch *b);
 /* The directory of the other binaries: beside this program, or ../libexec/caisson. */
 void launch_find_binary(const char *name, char *path, size_t size);
 /* Puts fd among those the process gets, as number `to`. */

@@ -152,7 +152,6 @@ static void start_processes(struct waiter_state *s, int null)
 	launch_fd(&g, w->log, 2);
 	launch_fd(&g, gofer_pair[1], GOFER_FD_SOCKET);
 	launch_fd(&g, w->log, GOFER_FD_LOG);
-	s->gofer = launch_start(&g);
 
 	struct launch k = { .what = "sentry", .binary = sentry_bin, .conf = &w->spec->sentry,
 			    .conf_fd = SENTRY_FD_CONF, .ids = LAUNCH_IDS_NONE };
@@ -169,7 +168,9 @@ static void start_processes(struct waiter_state *s, int null)
 		launch_fd(&k, 2, SENTRY_FD_STDERR);
 	if (w->netns >= 0) /* own_namespaces() entered it */
 		netns_adopt(-1, &w->spec->sentry, &k);
-	s->sentry = launch_start(&k);
+	launch_both(&k, &g);
+	s->sentry = k.pid;
+	s->gofer = g.pid;
 	s->control = control_pair[0];
 	close(control_pair[1]);
 	close(gofer_pair[0]);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "platform/base/log.h"
+#include "platform/base/phase.h"
 #include "platform/base/thread.h"
 #include "platform/host/memfile.h"
 #include "sentry/ipc/ipc.h"
@@ -149,16 +150,22 @@ int kernel_boot(const struct bootconf *conf)
 	err = sentry_isolate(conf);
 	if (err)
 		boot_fail(k, BOOT_EXIT_SETUP, "the sentry can not isolate itself: %s", strerror(-err));
+	phase_mark("isolated");
 	start_platform(k);
+	phase_mark("platform");
 	k->vfs = vfs_new();
 	k->init_uts_ns = uts_new(host ? host : "caisson", dom ? dom : "(none)");
 	k->init_pid_ns = pid_ns_new(NULL);
 	if (!k->vfs || !k->init_uts_ns || IS_ERR(k->init_pid_ns))
 		boot_fail(k, BOOT_EXIT_SETUP, "out of memory");
 	start_parts(k);
+	phase_mark("parts");
 	boot_mounts(k);
+	phase_mark("mounts");
 	init = boot_init_task(k);
+	phase_mark("task");
 	err = sentry_lockdown();
+	phase_mark("filter");
 	if (err)
 		boot_fail(k, BOOT_EXIT_SETUP, "the sentry's syscall filter: %s", strerror(-err));
 	kernel_arm_timeout(k, conf_u64(k, "timeout_ms", 0));

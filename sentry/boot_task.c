@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "platform/base/phase.h"
 #include "sentry/boot.h"
 #include "sentry/spawn.h"
 #include "sentry/task/task_priv.h"
@@ -52,6 +53,8 @@ void *boot_init_main(void *arg)
 	}
 	if (spawn_exec(s, t))
 		boot_fail(k, s->code, "%s", s->why);
+	phase_mark("program");
+	phase_log();
 	if (bootconf_get(k->conf, "hold"))
 		control_started(k);
 	return task_main(t);

@@ -13,6 +13,7 @@
 
 #include "platform/base/ktimer.h"
 #include "platform/base/log.h"
+#include "platform/base/phase.h"
 #include "sentry/boot.h"
 #include "sentry/task/task_priv.h"
 
@@ -69,8 +70,11 @@ void kernel_exit(struct kernel *k, const char *reason, int wait_status)
 	int sig = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
 
 	once();
+	phase_mark("exit");
 	console_drain(NULL);
 	platform_stop(k->platform);
+	phase_mark("stopped");
+	phase_log();
 	getrusage(RUSAGE_SELF, &self);
 	getrusage(RUSAGE_CHILDREN, &stubs);
 	bootconf_init(&m);

@@ -13,6 +13,7 @@
 
 #include "platform/base/hash.h"
 #include "platform/base/log.h"
+#include "platform/base/phase.h"
 #include "platform/host/memfile.h"
 #include "sentry/boot.h"
 #include "sentry/isolate.h"
@@ -44,20 +45,11 @@ static void close_unexpected(const struct bootconf *conf)
 	}
 }
 
-static enum log_level parse_level(const char *s)
-{
-	static const char *const names[] = { "error", "warn", "info", "debug" };
-
-	for (int i = 0; s && i < 4; i++)
-		if (!strcmp(s, names[i]) || (s[0] == '0' + i && !s[1]))
-			return (enum log_level)i;
-	return LOG_WARN;
-}
-
 int main(int argc, char **argv)
 {
 	static struct bootconf conf;
-	uint64_t seed, log_fd;
+	uint64_t seed, log_fd, started = 0;
+	enum log_level level = LOG_WARN;
 	char *end;
 	int err;
 
@@ -74,7 +66,12 @@ int main(int argc, char **argv)
 		log_error("no usable configuration on fd %ld: %s", fd, strerror(err ? -err : EINVAL));
 		return BOOT_EXIT_SETUP;
 	}
-	log_setup((int)log_fd, parse_level(bootconf_get(&conf, "log_level")), "sentry");
+	(void)log_level_parse(bootconf_get(&conf, "log_level"), &level);
+	log_setup((int)log_fd, level, "sentry");
+	if (bootconf_get_u64(&conf, "started_ns", 0, &started))
+		log_warn("configuration: started_ns is not a number");
+	phase_begin(started);
+	phase_mark("main");
 	close_unexpected(&conf);
 	crash_setup((int)log_fd);
 	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) {

@@ -25,6 +25,18 @@ void log_setup(int fd, enum log_level level, const char *who)
 	snprintf(g_who, sizeof(g_who), "%s", who);
 }
 
+int log_level_parse(const char *s, enum log_level *level)
+{
+	static const char *const names[] = { "error", "warn", "info", "debug" };
+
+	for (int i = 0; s && i < 4; i++)
+		if (!strcmp(s, names[i]) || (s[0] == '0' + i && !s[1])) {
+			*level = (enum log_level)i;
+			return 0;
+		}
+	return s ? -EINVAL : 0;
+}
+
 int log_enabled(enum log_level level)
 {
 	return g_fd >= 0 && level <= g_level;

@@ -12,6 +12,8 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 /* Lines at most as chatty as `level` go to `fd` (-1: nowhere); `who` names the process. */
 void log_setup(int fd, enum log_level level, const char *who);
+/* "error" … "debug", or 0 … 3; -EINVAL. NULL leaves *level as it is. */
+int log_level_parse(const char *s, enum log_level *level);
 int log_enabled(enum log_level level);
 int log_fd(void);
 
