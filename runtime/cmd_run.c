@@ -403,17 +403,9 @@ static void supervise(struct sandbox *s, struct result *r, int sigfd)
 	}
 }
 
-/* It leaves when the sentry's end of its socket closes, unless something keeps it: a dead network
- * filesystem, a SIGSTOP. */
-static void wait_gofer(pid_t pid)
+/* It serves nobody any more, and has nothing of its own to finish. */
+static void end_gofer(pid_t pid)
 {
-	for (int i = 0; i < 60; i++) {
-		pid_t got = waitpid(pid, NULL, WNOHANG);
-
-		if (got == pid || (got < 0 && errno != EINTR))
-			return;
-		poll(NULL, 0, i < 20 ? 1 : 5);
-	}
 	kill(pid, SIGKILL);
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
@@ -482,7 +474,7 @@ int run_for_people(int argc, char **argv)
 	phase_mark("sentry-ended");
 	terminal_restore();
 	close(s.control);
-	wait_gofer(s.gofer);
+	end_gofer(s.gofer);
 	phase_mark("gofer-ended");
 	phase_log();
 	cgroup_remove(&s.cgroup);

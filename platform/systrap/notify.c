@@ -180,6 +180,6 @@ void *systrap_notifier(void *arg)
 		else if (errno != EINTR && errno != ENOENT)
 			break;
 	}
-	__atomic_fetch_sub(&p->threads, 1, __ATOMIC_SEQ_CST);
+	thread_leaves(p);
 	return NULL;
 }

@@ -326,7 +326,7 @@ void *systrap_reaper(void *arg)
 	}
 	if (!__atomic_load_n(&p->stopping, __ATOMIC_SEQ_CST))
 		log_error("systrap: all stub processes are gone, the first one too");
-	__atomic_fetch_sub(&p->threads, 1, __ATOMIC_SEQ_CST);
+	thread_leaves(p);
 	return NULL;
 }
 
@@ -489,9 +489,23 @@ out:
 	return ret;
 }
 
+/* Execs are to be expected. [spawn_lock] */
+static void pool_fill(struct systrap *p)
+{
+	if (p->pool_want == POOL_SIZE)
+		return;
+	p->pool_want = POOL_SIZE;
+	pthread_cond_broadcast(&p->pool_changed);
+}
+
 int systrap_as_fork(struct context *parent, struct addrspace **as, struct context **child)
 {
+	struct systrap *p = to_context(parent)->plat;
 	struct systrap_context *c;
+
+	lock_acquire(&p->spawn_lock);
+	pool_fill(p);
+	lock_release(&p->spawn_lock);
 	int ret = spawn_process(to_context(parent), &c);
 
 	if (ret)
@@ -596,14 +610,17 @@ void systrap_ctx_put(struct context *base)
 
 /* ---- the pool ---- */
 
-/* Keeps POOL_SIZE processes ready. Asleep unless one has been taken. */
+/*
+ * Keeps pool_want processes ready: one at the start, for the first program, and none from then on
+ * until a fork tells that there will be more execs. Asleep unless one has been taken.
+ */
 void *systrap_spawner(void *arg)
 {
 	struct systrap *p = arg;
 
 	lock_acquire(&p->spawn_lock);
 	while (!__atomic_load_n(&p->stopping, __ATOMIC_SEQ_CST)) {
-		if (p->pool_count == POOL_SIZE || p->pool_error) {
+		if (p->pool_count >= p->pool_want || p->pool_error) {
 			pthread_cond_wait(&p->pool_changed, &p->spawn_lock.m);
 			continue;
 		}
@@ -620,7 +637,7 @@ void *systrap_spawner(void *arg)
 		pthread_cond_broadcast(&p->pool_changed);
 	}
 	lock_release(&p->spawn_lock);
-	__atomic_fetch_sub(&p->threads, 1, __ATOMIC_SEQ_CST);
+	thread_leaves(p);
 	return NULL;
 }
 
@@ -634,6 +651,8 @@ int systrap_as_new(struct platform *base, struct addrspace **as, struct context 
 	while (!c && !err) {
 		if (p->pool_count) {
 			c = p->pool[--p->pool_count];
+			if (p->pool_want < POOL_SIZE)
+				p->pool_want = 0;
 			if (addrspace_dead(c->as)) { /* the host killed it in the pool */
 				systrap_as_put(&c->as->base);
 				context_ref_put(c);
@@ -646,6 +665,7 @@ int systrap_as_new(struct platform *base, struct addrspace **as, struct context 
 			p->pool_error = 0;
 			pthread_cond_broadcast(&p->pool_changed);
 		} else {
+			pool_fill(p);
 			pthread_cond_wait(&p->pool_changed, &p->spawn_lock.m);
 		}
 	}

@@ -128,6 +128,7 @@ static int systrap_start(const struct platform_options *opt, struct platform **o
 	list_init(&p->addrspaces);
 	lock_init(&p->lock, RANK_LEAF);
 	lock_init(&p->spawn_lock, RANK_PLATFORM_OP);
+	p->pool_want = 1;
 	lock_init(&p->scan_lock, RANK_PLATFORM);
 	pthread_cond_init(&p->pool_changed, NULL);
 	signal(SIGCHLD, SIG_DFL); /* SIG_IGN would reap stubs behind our back */
@@ -161,10 +162,16 @@ static int systrap_start(const struct platform_options *opt, struct platform **o
 	return 0;
 }
 
+void thread_leaves(struct systrap *p)
+{
+	__atomic_fetch_sub(&p->threads, 1, __ATOMIC_SEQ_CST);
+	futex_wake(&p->threads, 1);
+}
+
 /*
  * Ends all stubs. A sentry that exits stops the platform while its task threads are still in here:
  * what an address space that somebody holds may touch is left to the end of the process.
- * #hostcalls: kill clock_nanosleep
+ * #hostcalls: kill futex
  */
 static void systrap_stop(struct platform *base)
 {
@@ -176,16 +183,16 @@ static void systrap_stop(struct platform *base)
 	pthread_cond_broadcast(&p->pool_changed);
 	lock_release(&p->spawn_lock);
 	for (int i = 0; i < 2000; i++) {
-		struct timespec ms = { 0, 1000000 };
-
 		/* Again and again: the spawner may have been at work on one more. */
 		lock_acquire(&p->lock);
 		list_for_each(as, &p->addrspaces, node)
 			kill(as->pid, SIGKILL);
 		lock_release(&p->lock);
-		if (!__atomic_load_n(&p->threads, __ATOMIC_SEQ_CST))
+		uint32_t left = __atomic_load_n(&p->threads, __ATOMIC_SEQ_CST);
+
+		if (!left)
 			break;
-		nanosleep(&ms, NULL);
+		futex_wait(&p->threads, left, 1000000);
 	}
 	if (__atomic_load_n(&p->threads, __ATOMIC_SEQ_CST)) {
 		/* Older hosts do not end the notifier's wait: it keeps what it uses. */

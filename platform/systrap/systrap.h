@@ -139,7 +139,7 @@ struct systrap {
 	pthread_cond_t pool_changed;
 	struct systrap_context *zygote;		  /* [spawn_lock] */
 	struct systrap_context *pool[POOL_SIZE]; /* [spawn_lock] */
-	uint32_t pool_count, pool_waiters;	  /* [spawn_lock] */
+	uint32_t pool_count, pool_want;		  /* [spawn_lock] */
 	int pool_error;				  /* [spawn_lock] */
 
 	struct lock lock;
@@ -230,6 +230,8 @@ int addrspace_enter(struct systrap_addrspace *as);
 void addrspace_leave(struct systrap_addrspace *as);
 /* The process has ended: wakes everybody who waits for it. From the reaper. */
 void addrspace_ended(struct systrap_addrspace *as);
+/* The end of a service thread. */
+void thread_leaves(struct systrap *p);
 void *systrap_spawner(void *arg);
 void *systrap_reaper(void *arg);
 

@@ -15,13 +15,28 @@
 
 /* ---- lookup ---- */
 
-/* The first name asked of a directory is asked alone; a miss or a second one fetches them all. */
+/*
+ * The first name asked of a directory is asked alone; a second one, or a miss, fetches them all.
+ * In a large directory that costs as much as very many single questions (a stat of each entry, and
+ * /usr/lib has a thousand), so it takes more of them. A directory's size on the host says roughly
+ * how many entries there are; the divisor lets the questions cost about what the listing will.
+ */
+#define DIR_SMALL 4096
+#define DIR_BYTES_PER_LOOKUP 512
+
+static int listing_pays(const struct inode *dir)
+{
+	uint64_t size = dir->size;
+
+	return size <= DIR_SMALL || gnode_of(dir)->lookups > size / DIR_BYTES_PER_LOOKUP;
+}
+
 static struct inode *lookup_kept(struct inode *dir, const char *name, size_t len)
 {
 	struct gnode *gn = gnode_of(dir);
 	struct dirent_slot *s;
 
-	if (!gn->dc && gn->lookups > 0) {
+	if (!gn->dc && gn->lookups > 0 && listing_pays(dir)) {
 		int err = dircache_load(dir);
 
 		if (err && err != -E2BIG && err != -ENOMEM)
@@ -63,7 +78,7 @@ static struct inode *g_lookup(struct inode *dir, const char *component, size_t l
 	}
 	int err = gnode_walk_one(dir, name, len, &attr, &nid);
 
-	if (err == -ENOENT && fs->exclusive)
+	if (err == -ENOENT && fs->exclusive && listing_pays(dir))
 		dircache_load(dir); /* one miss is rarely the last */
 	if (err)
 		return ERR_PTR(err);
