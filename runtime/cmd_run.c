@@ -195,6 +195,8 @@ static void build_sentry_conf(struct sandbox *s, struct bootconf *c)
 		must(bootconf_add_u64(c, "timeout_ms", o->timeout_ms), "configuration");
 	if (o->platform)
 		must(bootconf_add(c, "platform", o->platform), "configuration");
+	if (o->platform_flags)
+		must(bootconf_add(c, "platform_flags", o->platform_flags), "configuration");
 	must(bootconf_add_u64(c, "strace", (uint64_t)o->strace), "configuration");
 	must(bootconf_add(c, "log_level", o->log_level), "configuration");
 	must(bootconf_add_u64(c, "started_ns", s->started_ns), "configuration");

@@ -259,6 +259,22 @@ static void set_platform(struct run_options *o, const char *name, const char *v)
 	o->platform = v;
 }
 
+static void set_platform_flags(struct run_options *o, const char *name, const char *v)
+{
+	static const char *const known[] = { "nopatch", "nostub" };
+
+	for (const char *p = v; *p;) {
+		size_t n = strcspn(p, ","), i = 0;
+
+		while (i < sizeof(known) / sizeof(*known) && (strlen(known[i]) != n || strncmp(known[i], p, n)))
+			i++;
+		if (i == sizeof(known) / sizeof(*known))
+			bad(name, v, "a list of nopatch and nostub");
+		p += n + (p[n] == ',');
+	}
+	o->platform_flags = v;
+}
+
 static const struct {
 	enum weaker_layer layer;
 	const char *name;
@@ -317,6 +333,8 @@ static const struct option_row g_options[] = {
 	{ "json-file", "FILE", "write the result record to FILE", set_json_file },
 	{ "network", "MODE", "none (the default): loopback only; netns=PATH: take that namespace over", set_network },
 	{ "platform", "NAME", "how guest code is run (systrap)", set_platform },
+	{ "platform-flags", "LIST", "nopatch, nostub: leave a way of being fast out, to find faults",
+	  set_platform_flags },
 	{ "allow-weaker", "LAYER", "go on without userns, pidns, netns, mountns or ipcns", set_weaker },
 };
 

@@ -46,7 +46,7 @@ struct run_options {
 	const char *log_level;
 	int json;
 	const char *json_file; /* NULL: stderr */
-	const char *platform;
+	const char *platform, *platform_flags;
 	unsigned weaker; /* enum weaker_layer bits */
 	const char *netns; /* path of the network namespace to take over; NULL: none */
 	char **argv;	 /* the program and its arguments, NULL-terminated */

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs Caisson's tests and prints one line a test; the last line is "N passed, N failed".
 
-  run.py BUILD_DIR [--suite unit|guest|e2e|all] [--only SUBSTRING] [--jobs N]
+  run.py BUILD_DIR [--suite unit|guest|e2e|all] [--only SUBSTRING] [--jobs N] [--modes all|FLAGS;...]
 
 A unit test is one program. A guest test is one program run natively first (the oracle) and then
-in the sandbox; each of its checks counts. An end-to-end test is one script; each of its checks
+in the sandbox; each of its checks counts. With --modes it runs in several modes of the platform
+(syscall sites patched or not, answers given in the stub or not), which must not differ. An end-to-end test is one script; each of its checks
 counts. A test that takes longer than its limit fails. What fails is run once more, alone.
 """
 import argparse
@@ -20,6 +21,8 @@ import threading
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIMIT = {"unit": 180, "guest": 120, "e2e": 900}
+# Values of --platform-flags; the empty one is what people get.
+MODES = ["", "nopatch", "nostub", "nopatch,nostub"]
 
 
 class Totals:
@@ -63,6 +66,22 @@ def checks(output):
     return ok, bad
 
 
+class Oracle:
+    """What a guest test says natively; run once, however many modes follow."""
+    known = {}
+    lock = threading.Lock()
+
+    @classmethod
+    def ask(cls, path):
+        with cls.lock:
+            own = cls.known.setdefault(path, threading.Lock())
+        with own:
+            said = cls.known.get(path + " said")
+            if not said or said[0] != 0:
+                said = cls.known[path + " said"] = run([path], LIMIT["guest"])
+        return said
+
+
 def unit(path, totals, build):
     name = os.path.relpath(path, os.path.join(ROOT, "build")).replace("tests/", "")
     status, out = run([path], LIMIT["unit"])
@@ -75,16 +94,16 @@ def unit(path, totals, build):
         totals.add(name, 0, [why], out)
 
 
-def guest(path, totals, build):
-    name = "guest/" + os.path.basename(path)
+def guest(path, totals, build, mode=""):
+    name = "guest/" + os.path.basename(path) + (f" [{mode}]" if mode else "")
     caisson = os.path.join(build, "caisson")
-    status, native = run([path], LIMIT["guest"])
+    status, native = Oracle.ask(path)
     if status != 0:
         totals.add(name + " (native)", 0, [f"the oracle itself fails: {status}"], native)
         return
     with tempfile.NamedTemporaryFile(prefix="caisson-guest-", suffix=".log") as log:
         status, out = run([caisson, "run", "--no-tty", "--timeout", str(LIMIT["guest"] - 10),
-                           "--log", log.name, "--log-level", "warn",
+                           "--platform-flags", mode, "--log", log.name, "--log-level", "warn",
                            "--bind", os.path.dirname(path) + ":/guest:ro", "--workdir", "/tmp",
                            "--", "/guest/" + os.path.basename(path)], LIMIT["guest"])
         log.seek(0)
@@ -135,6 +154,7 @@ def main():
     ap.add_argument("build")
     ap.add_argument("--suite", default="all")
     ap.add_argument("--only", default="")
+    ap.add_argument("--modes", default="", help="platform flags, sets separated by ;, or all")
     ap.add_argument("--asan", help="a sanitized build, whose unit tests run as well")
     ap.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     a = ap.parse_args()
@@ -145,7 +165,8 @@ def main():
         for b in [build] + ([os.path.abspath(a.asan)] if a.asan else []):
             work += [(unit, p) for p in found(os.path.join(b, "tests/unit"), executable)]
     if a.suite in ("guest", "all"):
-        work += [(guest, p) for p in found(os.path.join(build, "tests/guest"), executable)]
+        modes = MODES if a.modes == "all" else a.modes.split(";")
+        work += [(guest, p, m) for m in modes for p in found(os.path.join(build, "tests/guest"), executable)]
     slow = []
     if a.suite in ("e2e", "all"):
         slow = [(e2e, p) for p in found(os.path.join(ROOT, "tests/e2e"), lambda p: p.endswith(".sh"))]
@@ -153,11 +174,11 @@ def main():
     chosen = [w for w in work + slow if a.only in w[1]]
     again = []
 
-    def attempt(fn, path):
+    def attempt(fn, path, *more):
         first = Totals()
-        fn(path, first, build)
+        fn(path, first, build, *more)
         if first.failed:
-            again.append((fn, path))
+            again.append((fn, path, *more))
         else:
             with totals.lock:
                 totals.passed += first.passed
@@ -169,9 +190,9 @@ def main():
         attempt(*w)
     # Tests run side by side, and some race with a busy machine (the native oracle too): what failed
     # is run once more, alone, and that result counts.
-    for fn, path in again:
+    for fn, path, *more in again:
         print(f"again, alone: {os.path.basename(path)}", flush=True)
-        fn(path, totals, build)
+        fn(path, totals, build, *more)
     print(f"{totals.passed} passed, {totals.failed} failed", flush=True)
     return 1 if totals.failed or not totals.passed else 0
 

@@ -48,7 +48,7 @@ check: deps
 	$(MAKE) -s -j2 test-programs
 	$(MAKE) -s -j2 VARIANT=asan unit-programs
 	sh tests/check_layers.sh
-	python3 tests/run.py $(B) --asan build/asan
+	python3 tests/run.py $(B) --asan build/asan --modes all
 unit-programs: $(UNIT_BIN) $(B)/caisson-gofer
 .PHONY: test-programs unit-programs
 
