@@ -9,8 +9,10 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <seccomp.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -61,7 +63,6 @@ static const struct call g_calls[] = {
 	{ SYS_fchownat, 1, 2, { DIRFD(0), IS(4, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) } },
 	{ SYS_utimensat, 1, 2, { DIRFD(0), IS(3, AT_EMPTY_PATH) } },
 	{ SYS_ftruncate, 1, 0, NO_ARGS },
-	{ SYS_fallocate, 1, 0, NO_ARGS },
 	{ SYS_fsetxattr, 1, 0, NO_ARGS },
 	{ SYS_fremovexattr, 1, 0, NO_ARGS },
 };
@@ -80,6 +81,7 @@ static int add_variable(scmp_filter_ctx ctx, const struct gofer *g, const struct
 	const struct call chmod2 = { SYS_fchmodat2, 1, 2, { DIRFD(0), IS(3, AT_EMPTY_PATH) } };
 	const struct call fsuid = { SYS_setfsuid, 0, 0, NO_ARGS };
 	const struct call fsgid = { SYS_setfsgid, 0, 0, NO_ARGS };
+	const struct call death = { SYS_prctl, 0, 2, { IS(0, PR_SET_PDEATHSIG), IS(1, SIGKILL) } };
 	const struct call chmod1 = { SYS_fchmod, 1, 0, NO_ARGS };
 	int err = add(ctx, &recv);
 
@@ -91,6 +93,8 @@ static int add_variable(scmp_filter_ctx ctx, const struct gofer *g, const struct
 		err = add(ctx, &fsuid);
 	if (!err && g->two_identities)
 		err = add(ctx, &fsgid);
+	if (!err && g->two_identities && g->pdeathsig)
+		err = add(ctx, &death);
 	if (!err && c->any_writable)
 		err = add(ctx, g->have_fchmodat2 ? &chmod2 : &chmod1);
 	return err;

@@ -95,6 +95,7 @@ struct gofer {
 	uint32_t uid, gid;     /* who it acts as */
 	int have_fchmodat2;
 	int two_identities; /* some attach points are public, and we can change */
+	int pdeathsig;	    /* SIGKILL when the parent ends; a change of identity clears it */
 	int is_stranger;    /* the fs ids are GOFER_STRANGER's now */
 
 	struct attach attach[GOFER_ATTACH_MAX];

@@ -7,7 +7,9 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -124,7 +126,8 @@ void attr_from_statx(struct gofer_attr *a, const struct statx *st)
 
 /*
  * With fs ids other than 0 the kernel drops the file capabilities from the effective set, and gives
- * them back with 0. #hostcalls: setfsuid setfsgid
+ * them back with 0. It also forgets the parent-death signal, without which a gofer that is stopped
+ * would outlive its sandbox. #hostcalls: setfsuid setfsgid prctl
  */
 void host_act_for(struct gofer *g, const struct attach *at)
 {
@@ -134,5 +137,7 @@ void host_act_for(struct gofer *g, const struct attach *at)
 		return;
 	syscall(SYS_setfsgid, want ? GOFER_STRANGER : g->gid);
 	syscall(SYS_setfsuid, want ? GOFER_STRANGER : g->uid);
+	if (g->pdeathsig)
+		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	g->is_stranger = want;
 }

@@ -322,6 +322,7 @@ int isolate_privileges(struct gofer *g, const struct gofer_conf *c)
 		err = -errno;
 	if (err)
 		return err;
+	g->pdeathsig = c->pdeathsig;
 	g->caps = c->caps & have;
 	g->uid = geteuid();
 	g->gid = getegid();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening: OPEN, CREATE, FSYNC, FALLOCATE. Only regular files are ever opened for the client;
+ * Opening: OPEN, CREATE, FSYNC. Only regular files are ever opened for the client;
  * FIFOs, devices and sockets of the host show in a stat and no further.
  */
 #include <errno.h>
@@ -184,31 +184,6 @@ int op_FSYNC(struct gofer *g, struct wire_in *in, struct reply *r)
 	if (fd < 0)
 		return fd;
 	int err = fsync(fd) < 0 ? -errno : 0;
-
-	if (!borrowed)
-		close(fd);
-	return err;
-}
-
-/* #hostcalls: fallocate close */
-int op_FALLOCATE(struct gofer *g, struct wire_in *in, struct reply *r)
-{
-	struct node *n = node_find(g, wire_u32(in));
-	uint32_t mode = wire_u32(in);
-	int64_t off = (int64_t)wire_u64(in), len = (int64_t)wire_u64(in);
-	int borrowed;
-
-	(void)r;
-	OP_BODY_DONE(g, in);
-	if (!n)
-		return -EBADF;
-	if (mode > 0x7f || off < 0 || len <= 0)
-		return -EINVAL;
-	int fd = node_open_file(g, n, GOFER_OPEN_READ | GOFER_OPEN_WRITE, &borrowed);
-
-	if (fd < 0)
-		return fd;
-	int err = fallocate(fd, (int)mode, off, len) < 0 ? -errno : 0;
 
 	if (!borrowed)
 		close(fd);

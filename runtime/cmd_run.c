@@ -125,6 +125,7 @@ static void build_gofer_conf(struct sandbox *s, struct bootconf *g)
 	}
 	if (o->weaker & WEAKER_MOUNTNS)
 		must(bootconf_add(g, "allow_weaker", "mountns"), "configuration");
+	must(bootconf_add_u64(g, "pdeathsig", 1), "configuration");
 	must(bootconf_add_u64(g, "log_fd", GOFER_FD_LOG), "configuration");
 	must(bootconf_add(g, "log_level", o->log_level), "configuration");
 	must(bootconf_add_u64(g, "started_ns", s->started_ns), "configuration");

@@ -125,6 +125,7 @@ static void finish_confs(const struct waiter_setup *w)
 	must(bootconf_add_u64(c, "gofer_fd", SENTRY_FD_GOFER));
 	must(bootconf_addf(g, "caps", "0x%llx",
 			   w->spec->any_writable ? LAUNCH_CAPS_FILE_SERVER : LAUNCH_CAPS_READ_ANY));
+	must(bootconf_add_u64(g, "pdeathsig", 1));
 	must(bootconf_add_u64(g, "log_fd", GOFER_FD_LOG));
 	must(bootconf_add(g, "log_level", w->log_level));
 }

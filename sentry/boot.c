@@ -18,6 +18,7 @@
 #include "platform/base/log.h"
 #include "platform/base/phase.h"
 #include "platform/base/thread.h"
+#include "platform/host/event.h"
 #include "platform/host/memfile.h"
 #include "sentry/ipc/ipc.h"
 #include "sentry/isolate.h"
@@ -104,6 +105,9 @@ static void start_platform(struct kernel *k)
 
 	if (err)
 		boot_fail(k, BOOT_EXIT_SETUP, "no memory file: %s", strerror(-err));
+	err = hostfd_watch_setup();
+	if (err)
+		boot_fail(k, BOOT_EXIT_SETUP, "host events: %s", strerror(-err));
 	err = platform_start(&opt, &k->platform);
 	if (err)
 		boot_fail(k, BOOT_EXIT_SETUP, "the platform can not start: %s", strerror(-err));

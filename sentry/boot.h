@@ -29,6 +29,8 @@ void kernel_arm_timeout(struct kernel *k, uint64_t timeout_ms);
 
 /* control.c: serves the runtime's messages; returns only if the runtime is gone. */
 void control_run(struct kernel *k);
+/* One datagram to the runtime; what send(2) says. */
+ssize_t control_send(int fd, const struct bootconf *m, int flags);
 /* Tells the runtime that the sandbox stands, and waits for its word to start the program. */
 void control_hold(struct kernel *k);
 /* With hold=1: the program runs. */

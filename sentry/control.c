@@ -15,7 +15,6 @@
  * The main thread sits in recvmsg; that costs nothing while nobody speaks.
  */
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +23,7 @@
 
 #include "platform/base/ktimer.h"
 #include "platform/base/log.h"
+#include "platform/base/thread.h"
 #include "sentry/boot.h"
 #include "sentry/signal/signal.h"
 #include "sentry/task/task_priv.h"
@@ -47,14 +47,22 @@ static struct {
 	int started;
 } g_hold = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0 };
 
-/* #hostcalls: sendto */
+/* #hostcalls: sendmsg */
+ssize_t control_send(int fd, const struct bootconf *m, int flags)
+{
+	struct iovec iov = { m->data, m->size };
+	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	return sendmsg(fd, &h, flags | MSG_NOSIGNAL);
+}
+
 static void send_event(struct kernel *k, const char *event)
 {
 	struct bootconf m;
 
 	bootconf_init(&m);
 	if (bootconf_add(&m, "event", event) == 0 &&
-	    send(k->control_fd, m.data, m.size, MSG_NOSIGNAL) != (ssize_t)m.size)
+	    control_send(k->control_fd, &m, 0) != (ssize_t)m.size)
 		log_warn("control: %s could not be reported", event);
 	bootconf_free(&m);
 }
@@ -171,7 +179,7 @@ static void do_kill(struct kernel *k, struct message *m)
 static void answer(struct message *m, const struct bootconf *a)
 {
 	if (m->fd_count && m->fds[0] >= 0 &&
-	    send(m->fds[0], a->data, a->size, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+	    control_send(m->fds[0], a, MSG_DONTWAIT) < 0)
 		log_info("control: nobody took an answer: %s", strerror(errno));
 }
 
@@ -293,7 +301,7 @@ static int receive(struct kernel *k, char *buf, struct message *m)
 	return buf[n - 1] == '\0' && !(h.msg_flags & MSG_TRUNC);
 }
 
-/* #hostcalls: poll close */
+/* #hostcalls: close futex */
 void control_run(struct kernel *k)
 {
 	static char buf[MESSAGE_MAX];
@@ -313,5 +321,5 @@ void control_run(struct kernel *k)
 			close(m.fds[i]);
 	}
 	for (;;)
-		poll(NULL, 0, -1);
+		thread_nap(UINT64_MAX);
 }

@@ -37,10 +37,9 @@ struct joined {
 	sem_t listener_done;
 };
 
-/* #hostcalls: sendto */
 static void tell(struct joined *j, struct bootconf *m)
 {
-	if (send(j->conn, m->data, m->size, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+	if (control_send(j->conn, m, MSG_DONTWAIT) < 0)
 		log_info("exec: the asker is gone: %s", strerror(errno));
 	bootconf_free(m);
 }
@@ -92,14 +91,16 @@ static void serve_asker(struct joined *j, const struct bootconf *m)
 	lock_release(&j->spawn.k->tasks_lock);
 }
 
-/* #hostcalls: recvfrom */
+/* #hostcalls: recvmsg */
 static void *listener_main(void *arg)
 {
 	struct joined *j = arg;
 	char buf[MESSAGE_MAX];
 
 	for (;;) {
-		ssize_t n = recv(j->conn, buf, sizeof(buf), 0);
+		struct iovec iov = { buf, sizeof(buf) };
+		struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1 };
+		ssize_t n = recvmsg(j->conn, &h, 0);
 
 		if (n < 0 && errno == EINTR)
 			continue;

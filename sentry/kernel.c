@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of the sandbox: how it ended is reported once, and everything goes. */
 #include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "platform/base/ktimer.h"
 #include "platform/base/log.h"
 #include "platform/base/phase.h"
+#include "platform/base/thread.h"
 #include "sentry/boot.h"
 #include "sentry/task/task_priv.h"
 
@@ -40,21 +39,20 @@ void kernel_arm_timeout(struct kernel *k, uint64_t timeout_ms)
 	ktimer_arm(&g_timeout, k->boot_mono_ns + timeout_ms * 1000000u);
 }
 
-/* #hostcalls: sendto */
 static void report(struct kernel *k, struct bootconf *m)
 {
 	if (k->control_fd >= 0 &&
-	    send(k->control_fd, m->data, m->size, MSG_NOSIGNAL) != (ssize_t)m->size)
+	    control_send(k->control_fd, m, 0) != (ssize_t)m->size)
 		log_warn("the result could not be reported: %s", strerror(errno));
 }
 
-/* Only the first caller goes on; the process ends under the others. #hostcalls: poll */
+/* Only the first caller goes on; the process ends under the others. #hostcalls: futex */
 static void once(void)
 {
 	static int ended;
 
 	while (__atomic_exchange_n(&ended, 1, __ATOMIC_SEQ_CST))
-		poll(NULL, 0, -1);
+		thread_nap(UINT64_MAX);
 }
 
 static uint64_t timeval_ms(const struct timeval *tv)

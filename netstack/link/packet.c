@@ -164,7 +164,7 @@ static void *rx_main(void *arg)
 			m[ready].msg_hdr.msg_iovlen = 1;
 		}
 		if (!ready) {
-			usleep(1000);
+			thread_nap(1000000);
 			continue;
 		}
 		int r = recvmmsg(l->fd, m, ready, MSG_WAITFORONE, NULL);

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "platform/base/list.h"
 #include "platform/base/lock.h"
@@ -25,7 +24,8 @@ static struct {
 	struct lock lock;	    /* also held while a queue is woken, see hostfd_watch_del() */
 	struct list_head watches;   /* [lock] */
 	uint64_t last_id;	    /* [lock] */
-	int epoll_fd;		    /* [lock] -1 until the first watch */
+	int epoll_fd;		    /* [lock] -1 until set up */
+	int running;		    /* [lock] the thread is there */
 } g_event = { .once = PTHREAD_ONCE_INIT, .epoll_fd = -1 };
 
 static void event_init(void)
@@ -66,23 +66,34 @@ static void *event_thread(void *arg)
 	}
 }
 
-/* Starts the thread. With the lock. #hostcalls: epoll_create1 */
+/* With the lock. #hostcalls: epoll_create1 (before lockdown) */
+static int setup(void)
+{
+	if (g_event.epoll_fd < 0)
+		g_event.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	return g_event.epoll_fd < 0 ? -errno : 0;
+}
+
+int hostfd_watch_setup(void)
+{
+	pthread_once(&g_event.once, event_init);
+	lock_acquire(&g_event.lock);
+	int ret = setup();
+
+	lock_release(&g_event.lock);
+	return ret;
+}
+
+/* Starts the thread. With the lock. */
 static int start(void)
 {
-	int fd, ret;
+	int ret = setup();
 
-	if (g_event.epoll_fd >= 0)
-		return 0;
-	fd = epoll_create1(EPOLL_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	ret = thread_start("host-events", event_thread, (void *)(intptr_t)fd);
-	if (ret) {
-		close(fd);
+	if (ret || g_event.running)
 		return ret;
-	}
-	g_event.epoll_fd = fd;
-	return 0;
+	ret = thread_start("host-events", event_thread, (void *)(intptr_t)g_event.epoll_fd);
+	g_event.running = !ret;
+	return ret;
 }
 
 /* #hostcalls: epoll_ctl */

@@ -11,6 +11,8 @@
 
 #include "platform/base/waitq.h"
 
+/* Makes what watching needs; for a process that may not later (the first watch does it else). */
+int hostfd_watch_setup(void);
 /*
  * From now on each new readiness of fd (poll bits; POLLERR and POLLHUP always) wakes q, and once
  * at the start for what is ready already. One watch per fd. -EEXIST, -ENOMEM, -EAGAIN, or -EPERM

@@ -13,7 +13,6 @@
  * thread group leader never exits: host calls by pid would no longer find its memory.
  */
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +24,12 @@
 #include <unistd.h>
 
 #include "platform/base/log.h"
+#include "platform/base/thread.h"
 #include "platform/systrap/patch.h"
 
 #define MAX_PARKED 16
-#define HELLO_TIMEOUT_NS 1000000000ull
-#define HELLO_TRIES 10
+#define HELLO_LOOK_NS 1000000000ull
+#define HELLO_LOOKS 120 /* a guest that keeps its own children from speaking has no claim on us */
 
 /* ---- allocation and references ---- */
 
@@ -264,7 +264,7 @@ void addrspace_ended(struct systrap_addrspace *as)
 
 	__atomic_store_n(&as->dead, 1, __ATOMIC_SEQ_CST);
 	while (__atomic_load_n(&as->pid_users, __ATOMIC_SEQ_CST))
-		sched_yield();
+		thread_nap(20000);
 	list_init(&gone);
 	lock_acquire(&p->lock);
 	as->ended = 1;
@@ -304,7 +304,7 @@ static struct systrap_addrspace *addrspace_by_pid(struct systrap *p, pid_t pid)
 /*
  * Waits for stubs to end. All of them are children of the sentry's main thread, and the sentry
  * has no others. A child stays a zombie, its pid unusable for another, until nobody names it.
- * #hostcalls: waitid sched_yield
+ * #hostcalls: waitid
  */
 void *systrap_reaper(void *arg)
 {
@@ -337,15 +337,23 @@ void *systrap_reaper(void *arg)
 #define THREAD_FLAGS \
 	((uint64_t)(CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM))
 
-/* Waits until the new thread has said hello. 0, or -EAGAIN: it does not. */
-static int await_hello(struct systrap_context *c, struct systrap_addrspace *parent)
+/*
+ * Waits until the new thread has said hello, however busy the host is. 0, or -EAGAIN: its process,
+ * or the one that made it, has died. `pid` is what the clone is said to have returned: when that is
+ * not true, the worst is a wait that the guest has asked for.
+ * #hostcalls: kill
+ */
+static int await_hello(struct systrap_context *c, struct systrap_addrspace *parent, pid_t pid)
 {
-	for (int i = 0; i < HELLO_TRIES; i++) {
+	for (int i = 0; i < HELLO_LOOKS; i++) {
+		int gone = addrspace_dead(parent) ||
+			   (i && (pid <= 0 || (kill(pid, 0) < 0 && errno == ESRCH)));
+
 		if (__atomic_load_n(&c->hello, __ATOMIC_SEQ_CST))
 			return 0;
-		if (addrspace_dead(parent))
+		if (gone)
 			break;
-		futex_wait(&c->hello, 0, HELLO_TIMEOUT_NS);
+		futex_wait(&c->hello, 0, HELLO_LOOK_NS);
 	}
 	return -EAGAIN;
 }
@@ -404,7 +412,7 @@ static int spawn(struct systrap_context *parent, struct systrap_context *c)
 	struct systrap *p = c->plat;
 	int thread = c->as == parent->as;
 	uint64_t addr, stack;
-	uint32_t calls = 1;
+	uint32_t calls = 1, clone;
 	struct order_list l;
 
 	if (frame_ensure(parent)) {
@@ -426,6 +434,7 @@ static int spawn(struct systrap_context *parent, struct systrap_context *c)
 		order_add(&l, 0, -1, SYS_close, 0, 0, 0, 0, 0, 0);
 		calls++;
 	}
+	clone = l.count;
 	order_add(&l, 1, -1, SYS_clone, thread ? THREAD_FLAGS : PROCESS_FLAGS, stack, 0, 0,
 		  c->nonce, 0);
 	if (!thread) {
@@ -438,7 +447,7 @@ static int spawn(struct systrap_context *parent, struct systrap_context *c)
 	if (!ret && l.approved != calls)
 		ret = -EAGAIN;
 	if (!ret)
-		ret = await_hello(c, parent->as);
+		ret = await_hello(c, parent->as, (pid_t)l.order[clone].ret);
 	if (ret)
 		spawn_failed(parent, c);
 	return ret;

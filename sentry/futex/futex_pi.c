@@ -13,10 +13,10 @@
  */
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "platform/base/thread.h"
 #include "sentry/futex/futex_priv.h"
 #include "sentry/signal/signal.h"
 
@@ -295,7 +295,7 @@ long futex_lock_pi(struct task *t, uint64_t addr, uint32_t flags, const struct f
 		/* The owner is on its way out and will release or pass the lock on. */
 		if (task_has_work(t))
 			return -ERESTARTNOINTR;
-		sched_yield();
+		thread_nap(20000);
 	}
 	err = pi_wait(t, addr, &q, to);
 	return err == -ERESTARTSYS ? -ERESTARTNOINTR : err;
@@ -499,7 +499,7 @@ again:
 	lock_release(&b->lock);
 	wake_batch_run(&wb);
 	if (err == -EBUSY && !done) {
-		sched_yield();
+		thread_nap(20000);
 		goto again;
 	}
 	return done ? done : err;

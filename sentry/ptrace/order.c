@@ -4,10 +4,10 @@
  * context belongs to one thread. The tracer leaves the order in the ptrace_state and sleeps; the
  * tracee carries it out inside its stop (stop.c).
  */
-#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "platform/base/thread.h"
 #include "sentry/mm/mm.h"
 #include "sentry/ptrace/ptrace_priv.h"
 
@@ -112,7 +112,7 @@ static int give_order(struct task *t, struct trace_order *o)
 			continue;
 		if (withdraw(t, o))
 			return -EINTR;
-		sched_yield(); /* it will be done in a moment, and writes to our stack */
+		thread_nap(20000); /* it will be done in a moment, and writes to our stack */
 	}
 	return o->result;
 }

@@ -363,12 +363,6 @@ static void body(struct gofer *g, uint32_t type, struct wire_out *o)
 			wire_put_u8(o, (uint8_t)rnd(256));
 		break;
 	}
-	case GOFER_FALLOCATE:
-		wire_put_u32(o, some_node(g));
-		wire_put_u32(o, rnd(128));
-		wire_put_u64(o, odd_number());
-		wire_put_u64(o, odd_number());
-		break;
 	default:
 		wire_put_u32(o, some_node(g));
 		break;

@@ -316,7 +316,7 @@ static void random_call(void)
 		fill((uint64_t *)(g_mem + (below(REGION - 4096) & ~7ull)), 64);
 	/* The first process starts the others: keep it. */
 	if ((nr == SYS_kill || nr == SYS_tkill || nr == SYS_tgkill || nr == SYS_ptrace ||
-	     nr == SYS_rt_sigqueueinfo || nr == SYS_prlimit64 || nr == SYS_rt_tgsigqueueinfo) &&
+	     nr == SYS_rt_sigqueueinfo || nr == SYS_prlimit64 || nr == SYS_rt_tgsigqueueinfo || nr == SYS_process_vm_writev) &&
 	    ((int)a[0] == 1 || (int)a[1] == 1))
 		return;
 	if (nr == SYS_fork || nr == SYS_vfork || nr == SYS_clone) {

@@ -13,7 +13,6 @@
 #include <semaphore.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "platform/base/log.h"
 #include "platform/base/thread.h"
@@ -233,8 +232,6 @@ err_master:
 
 void console_flush(struct console *c, unsigned ms)
 {
-	struct timespec nap = { .tv_nsec = 1000000 };
-
 	/* The process is about to end and the pump may wait for a slow terminal: look now and then. */
 	for (; ms; ms--) {
 		struct file *m;
@@ -250,6 +247,6 @@ void console_flush(struct console *c, unsigned ms)
 		file_put(m);
 		if (done)
 			return;
-		nanosleep(&nap, NULL);
+		thread_nap(1000000);
 	}
 }

@@ -70,14 +70,16 @@ static int host_ready(const struct hostfd *h, short events)
 
 /* ---- host I/O that does not block: bytes, 0 at the end, or negative errno ---- */
 
-/* #hostcalls: preadv2 read recvfrom poll */
+/* #hostcalls: preadv2 recvmsg poll */
 static ssize_t host_read(struct hostfd *h, void *buf, size_t n)
 {
 	struct iovec iov = { .iov_base = buf, .iov_len = n };
 	ssize_t r;
 
 	if (h->kind == KIND_SOCKET) {
-		r = recv(h->fd, buf, n, MSG_DONTWAIT);
+		struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+		r = recvmsg(h->fd, &m, MSG_DONTWAIT);
 		return r < 0 ? -errno : r;
 	}
 	if (h->kind == KIND_STREAM || h->kind == KIND_TTY) {
@@ -90,18 +92,20 @@ static ssize_t host_read(struct hostfd *h, void *buf, size_t n)
 			__atomic_store_n(&h->no_nowait, 1, __ATOMIC_RELAXED);
 		}
 	}
-	r = read(h->fd, buf, n);
+	r = preadv2(h->fd, &iov, 1, -1, 0);
 	return r < 0 ? -errno : r;
 }
 
-/* #hostcalls: pwritev2 write sendto poll */
+/* #hostcalls: pwritev2 sendmsg poll */
 static ssize_t host_write(struct hostfd *h, const void *buf, size_t n)
 {
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)buf, .iov_len = n };
 	ssize_t r;
 
 	if (h->kind == KIND_SOCKET) {
-		r = send(h->fd, buf, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+		struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+		r = sendmsg(h->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 		return r < 0 ? -errno : r;
 	}
 	if (h->kind == KIND_STREAM || h->kind == KIND_TTY) {
@@ -117,7 +121,8 @@ static ssize_t host_write(struct hostfd *h, const void *buf, size_t n)
 		if (n > (h->kind == KIND_TTY ? TTY_CHUNK : PIPE_BUF))
 			n = h->kind == KIND_TTY ? TTY_CHUNK : PIPE_BUF;
 	}
-	r = write(h->fd, buf, n);
+	iov.iov_len = n;
+	r = pwritev2(h->fd, &iov, 1, -1, 0);
 	return r < 0 ? -errno : r;
 }
 
@@ -254,7 +259,7 @@ static void hostfd_release(struct file *f)
 
 /* ---- regular files and plain devices ---- */
 
-/* #hostcalls: pread64 */
+/* An offset of -1 is the description's own. #hostcalls: preadv2 pread64 */
 static ssize_t hostfd_file_read(struct file *f, struct uio *u, int64_t *pos)
 {
 	struct hostfd *h = f->priv;
@@ -265,7 +270,9 @@ static ssize_t hostfd_file_read(struct file *f, struct uio *u, int64_t *pos)
 	while (u->left) {
 		size_t want = u->left < sizeof(buf) ? u->left : sizeof(buf);
 
-		n = shared ? read(h->fd, buf, want) : pread(h->fd, buf, want, *pos);
+		struct iovec iov = { buf, want };
+
+		n = shared ? preadv2(h->fd, &iov, 1, -1, 0) : pread(h->fd, buf, want, *pos);
 		if (n <= 0)
 			return done ? done : n < 0 ? -errno : 0;
 		r = uio_copy_out(u, buf, (size_t)n);
@@ -279,7 +286,7 @@ static ssize_t hostfd_file_read(struct file *f, struct uio *u, int64_t *pos)
 	return done;
 }
 
-/* #hostcalls: pwrite64 */
+/* #hostcalls: pwritev2 pwrite64 */
 static ssize_t hostfd_file_write(struct file *f, struct uio *u, int64_t *pos)
 {
 	struct hostfd *h = f->priv;
@@ -291,7 +298,9 @@ static ssize_t hostfd_file_write(struct file *f, struct uio *u, int64_t *pos)
 		r = uio_copy_in(u, buf, sizeof(buf));
 		if (r <= 0)
 			return done ? done : r;
-		n = shared ? write(h->fd, buf, (size_t)r) : pwrite(h->fd, buf, (size_t)r, *pos);
+		struct iovec iov = { buf, (size_t)r };
+
+		n = shared ? pwritev2(h->fd, &iov, 1, -1, 0) : pwrite(h->fd, buf, (size_t)r, *pos);
 		if (n < 0)
 			return done ? done : -errno;
 		done += n;

@@ -362,12 +362,6 @@ START_TEST(attributes)
 	u32(n);
 	ck_assert_int_eq(send_type(GOFER_FSYNC), 0);
 	begin();
-	u32(n);
-	u32(0);
-	u64(0);
-	u64(8192);
-	ck_assert_int_eq(send_type(GOFER_FALLOCATE), 0);
-	begin();
 	u32(g_root);
 	ck_assert_int_eq(send_type(GOFER_STATFS), 0);
 	ck_assert_uint_eq(q.rep.left, sizeof(struct gofer_statfs));
@@ -395,12 +389,6 @@ START_TEST(read_only)
 	ck_assert_int_eq(setattr(n, 0, 0, 0), -EROFS);
 	ck_assert_int_eq(xattr(GOFER_SETXATTR, n, "user.a", "x"), -EROFS);
 	ck_assert_int_eq(xattr(GOFER_REMOVEXATTR, n, "user.a", NULL), -EROFS);
-	begin();
-	u32(n);
-	u32(0);
-	u64(0);
-	u64(10);
-	ck_assert_int_eq(send_type(GOFER_FALLOCATE), -EROFS);
 }
 END_TEST
 
