@@ -41,7 +41,8 @@ struct eventpoll {
 	struct ref ref;
 	struct lock ctl;	    /* RANK_EPOLL_CTL */
 	struct list_head *buckets;  /* [ctl] items by (file, fd) */
-	uint32_t bucket_count, item_count; /* [ctl] */
+	uint32_t bucket_count;	    /* [ctl] */
+	uint32_t item_count;	    /* [ctl] to change; [a] to look */
 	struct lock ready_lock;	    /* RANK_LEAF */
 	struct list_head ready;	    /* [ready_lock] item->ready */
 	uint32_t maybe_ready;	    /* [a] 0: the list is empty and no scan holds items of it */
@@ -506,6 +507,13 @@ int epoll_collect(struct file *epf, struct epoll_event *out, int max)
 	lock_release(&ep->ready_lock);
 	lock_release(&ep->ctl);
 	return n;
+}
+
+uint32_t epoll_item_count(const struct file *epf)
+{
+	const struct eventpoll *ep = epf->priv;
+
+	return __atomic_load_n(&ep->item_count, __ATOMIC_RELAXED);
 }
 
 /* ---- the file ---- */

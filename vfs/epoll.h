@@ -30,6 +30,8 @@ int epoll_ctl_file(struct file *ep, int op, struct file *target, int fd, struct 
  * guest; when that fails the events are lost for EPOLLET and EPOLLONESHOT as on Linux.
  */
 int epoll_collect(struct file *ep, struct epoll_event *out, int max);
+/* How many files it watches: more events than these do not come at once. */
+uint32_t epoll_item_count(const struct file *ep);
 
 /* fs.epoll.max_user_watches. */
 extern uint32_t g_epoll_max_watches;

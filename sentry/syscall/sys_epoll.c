@@ -66,12 +66,36 @@ SYSCALL_HANDLER(epoll_ctl)
 }
 
 #define COLLECT_FAST 32
-#define COLLECT_MAX  1024
+
+/*
+ * Makes room in *ev, which is `fast` or from malloc and has room for `room`, for all events that
+ * may come at once: one an item, which the guest has paid for, whatever it claims its array holds.
+ * Returns the room; without memory what there was.
+ */
+static int collect_room(struct file *ep, struct epoll_event **ev, struct epoll_event *fast,
+			int room, int max)
+{
+	uint32_t items = epoll_item_count(ep);
+	struct epoll_event *more;
+
+	if (items < (uint32_t)max)
+		max = (int)items;
+	if (max <= room)
+		return room;
+	more = malloc((size_t)max * sizeof(*more));
+	if (!more)
+		return room;
+	if (*ev != fast)
+		free(*ev);
+	*ev = more;
+	return max;
+}
 
 static long epoll_wait_core(struct task *t, int epfd, uint64_t uevents, int max, uint64_t deadline)
 {
 	struct epoll_event fast[COLLECT_FAST], *ev = fast;
 	struct file *ep;
+	int room = COLLECT_FAST;
 	long n;
 
 	if (max <= 0 || max > (int)(INT_MAX / sizeof(struct epoll_event)))
@@ -85,23 +109,16 @@ static long epoll_wait_core(struct task *t, int epfd, uint64_t uevents, int max,
 		file_put(ep);
 		return -EINVAL;
 	}
-	if (max > COLLECT_FAST) {
-		max = max < COLLECT_MAX ? max : COLLECT_MAX;
-		ev = malloc((size_t)max * sizeof(*ev));
-		if (!ev) {
-			ev = fast;
-			max = COLLECT_FAST;
-		}
-	}
 	for (;;) {
 		int err;
 
-		n = epoll_collect(ep, ev, max);
+		room = collect_room(ep, &ev, fast, room, max);
+		n = epoll_collect(ep, ev, max < room ? max : room);
 		if (n || !deadline)
 			break;
 		err = task_wait_file(t, ep, POLLIN, deadline);
 		if (err == -ETIMEDOUT) {
-			n = epoll_collect(ep, ev, max);
+			n = epoll_collect(ep, ev, max < room ? max : room);
 			break;
 		}
 		if (err) {

@@ -10,6 +10,7 @@
 
 #include "sentry/syscall/syscall.h"
 #include "sentry/task/task_priv.h"
+#include "vfs/proc/proc.h"
 
 #ifndef PIDFD_THREAD
 #define PIDFD_THREAD O_EXCL
@@ -92,6 +93,26 @@ struct pid *pidfd_get_pid(struct task *t, int fd, uint32_t *flags)
 		pid_get(p);
 		if (flags)
 			*flags = f->flags;
+	}
+	if (f)
+		file_put(f);
+	return p ? p : ERR_PTR(-EBADF);
+}
+
+/* A signal may also be sent through an open /proc/PID directory (tgid_pidfd_to_pid). */
+static struct pid *signal_target(struct task *t, int fd, uint32_t *flags)
+{
+	struct file *f = fd_get(t, fd);
+	struct pid *p = f ? pidfd_file_pid(f) : NULL;
+
+	if (p) {
+		*flags = f->flags;
+		pid_get(p);
+	} else if (f) {
+		struct task *of = proc_dir_task(f);
+
+		if (of)
+			p = pid_get(of->tg->pid);
 	}
 	if (f)
 		file_put(f);
@@ -188,7 +209,7 @@ SYSCALL_HANDLER(pidfd_send_signal)
 
 	if (how & ~7u || (how & (how - 1)))
 		return -EINVAL;
-	p = pidfd_get_pid(t, (int)a->a[0], &file_flags);
+	p = signal_target(t, (int)a->a[0], &file_flags);
 	if (IS_ERR(p))
 		return PTR_ERR(p);
 	if (!how)

@@ -223,6 +223,28 @@ static void epolls(void)
 	close(ep);
 }
 
+/* All that is ready comes in one call, however many files that are. */
+static void many_ready(void)
+{
+	enum { COUNT = 3000 };
+	static struct epoll_event out[COUNT + 100];
+	struct rlimit lim, old;
+	struct epoll_event ev = { .events = EPOLLOUT };
+	int ep = epoll_create1(0), added = 0;
+
+	getrlimit(RLIMIT_NOFILE, &old);
+	lim = old;
+	lim.rlim_cur = lim.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &lim);
+	for (int i = 0; i < COUNT; i++)
+		added += epoll_ctl(ep, EPOLL_CTL_ADD, eventfd(0, 0), &ev) == 0;
+	CHECK("3000 files watched", added == COUNT);
+	CHECK("all at once", epoll_wait(ep, out, COUNT + 100, 0) == COUNT);
+	CHECK("no more than asked for", epoll_wait(ep, out, 2000, 0) == 2000);
+	close_range(ep, ~0u, 0);
+	setrlimit(RLIMIT_NOFILE, &old);
+}
+
 static void eventfds(void)
 {
 	int fd = eventfd(3, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -250,6 +272,7 @@ int main(void)
 	signals();
 	selects();
 	epolls();
+	many_ready();
 	eventfds();
 	return guest_done();
 }

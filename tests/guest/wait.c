@@ -278,6 +278,38 @@ static void test_pidfd(void)
 	close(fd);
 }
 
+/* /proc/PID opened as a directory does for pidfd_send_signal, and for nothing else. */
+static void test_proc_directory(void)
+{
+	siginfo_t si;
+	char path[64];
+	pid_t p = child_pause();
+
+	snprintf(path, sizeof(path), "/proc/%d", p);
+	int fd = open(path, O_RDONLY | O_DIRECTORY);
+	int by_path = open(path, O_PATH);
+
+	strcat(path, "/task");
+	int below = open(path, O_RDONLY);
+	int other = open("/proc", O_RDONLY);
+
+	CHECK("signal 0 through /proc/PID",
+	      syscall(SYS_pidfd_send_signal, fd, 0, NULL, 0) == 0);
+	CHECK_ERRNO("not by O_PATH", syscall(SYS_pidfd_send_signal, by_path, 0, NULL, 0), EBADF);
+	CHECK_ERRNO("nor a directory below", syscall(SYS_pidfd_send_signal, below, 0, NULL, 0), EBADF);
+	CHECK_ERRNO("nor /proc itself", syscall(SYS_pidfd_send_signal, other, 0, NULL, 0), EBADF);
+	CHECK_ERRNO("no pidfd for waitid", waitid(P_PIDFD, (id_t)fd, &si, WEXITED), EBADF);
+	CHECK("kill through it", syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0);
+	alarm(20); /* should that not have worked */
+	CHECK("killed", waitid(P_PID, (id_t)p, &si, WEXITED) == 0 && si.si_status == SIGKILL);
+	alarm(0);
+	CHECK_ERRNO("then it is nobody's", syscall(SYS_pidfd_send_signal, fd, 0, NULL, 0), ESRCH);
+	close(fd);
+	close(by_path);
+	close(below);
+	close(other);
+}
+
 static void test_clone_children(void)
 {
 	int st;
@@ -307,6 +339,7 @@ int main(void)
 	test_interrupt();
 	test_reparent();
 	test_pidfd();
+	test_proc_directory();
 	test_clone_children();
 	return guest_done();
 }

@@ -32,6 +32,29 @@
 #define OVL_OBJECTS_MIN (64ull << 10)
 #define OVL_BYTES_PER_OBJECT 4096
 
+/* Adds what the lower holds to the totals; nothing when it can not say. */
+static void add_lower_use(struct superblock *lower, struct linux_statfs *st)
+{
+	struct linux_statfs low = { .bsize = lower->blksize, .frsize = lower->blksize };
+	uint64_t unit, bytes, blocks, files;
+
+	if (lower->ops->statfs(lower, &low))
+		return;
+	unit = (uint64_t)(low.frsize > 0 ? low.frsize : low.bsize);
+	if (low.blocks > low.bfree &&
+	    !__builtin_mul_overflow(low.blocks - low.bfree, unit, &bytes) &&
+	    !__builtin_add_overflow(st->blocks, bytes / (uint64_t)st->bsize, &blocks))
+		st->blocks = blocks;
+	if (low.files > low.ffree &&
+	    !__builtin_add_overflow(st->files, low.files - low.ffree, &files))
+		st->files = files;
+}
+
+/*
+ * Free is what the upper can still take; used is what both layers hold. Linux shows the upper's
+ * figures alone, but there the upper is as a rule the disk that has the lower too: a root that
+ * claims to be empty would be wrong for programs that ask how full it is.
+ */
 static int ovl_statfs(struct superblock *sb, struct linux_statfs *st)
 {
 	struct ovl_sb *os = sb->priv;
@@ -45,6 +68,7 @@ static int ovl_statfs(struct superblock *sb, struct linux_statfs *st)
 	st->namelen = NAME_MAX;
 	st->files = os->object_limit;
 	st->ffree = used < os->object_limit ? os->object_limit - used : 0;
+	add_lower_use(os->lower, st);
 	st->fsid[0] = (int32_t)sb->dev;
 	st->fsid[1] = 0;
 	return 0;

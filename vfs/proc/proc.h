@@ -287,6 +287,10 @@ void proc_set_net_source(const struct proc_net_source *ns);
 /* NULL before it was set. For sysfs and cgroup2, whose figures are the same ones. */
 const struct proc_source *proc_get_source(void);
 
+/* The process whose directory (/proc/PID itself, not what is below) f has open: a task handle,
+ * borrowed from f; NULL for all other files. */
+void *proc_dir_task(struct file *f);
+
 /* A value of sys/ that proc keeps itself, for whoever obeys it: 0 or -ENOENT. */
 int proc_sysctl_value(const char *name, int64_t *val, int count);
 /* Boot-time setting (OCI linux.sysctl): the text of one value, checked as a write by root is. */

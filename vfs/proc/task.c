@@ -264,6 +264,15 @@ static const struct pseudo_desc g_process_dir = {
 	.permission = pid_permission,
 };
 
+void *proc_dir_task(struct file *f)
+{
+	if (f->inode->sb->type != &g_proc_type || !S_ISDIR(f->inode->mode))
+		return NULL;
+	const struct pseudo_req *rq = pseudo_file_req(f);
+
+	return rq->desc == &g_process_dir ? rq->inst->obj : NULL;
+}
+
 static int pid_next(const struct pseudo_req *dir, uint64_t from, uint64_t *key,
 		    char name[PSEUDO_NAME_SIZE])
 {

@@ -439,6 +439,35 @@ START_TEST(limits_give_enospc)
 }
 END_TEST
 
+static struct linux_statfs statfs_root(void)
+{
+	struct linux_statfs st;
+	struct path p;
+
+	ck_assert_int_eq(vfs_lookup(&g_ctx, NULL, "/", 0, &p), 0);
+	ck_assert_int_eq(vfs_statfs(p, &st), 0);
+	path_put(p);
+	return st;
+}
+
+START_TEST(statfs_counts_both_layers)
+{
+	struct linux_statfs low, before, after;
+
+	use(g_low_mnt, g_low_ns);
+	low = statfs_root();
+	use(g_mnt, g_ns);
+	before = statfs_root();
+	ck_assert_uint_gt(low.blocks - low.bfree, 0);
+	ck_assert_uint_eq(before.blocks - before.bfree, low.blocks - low.bfree);
+	ck_assert_uint_eq(before.files - before.ffree, low.files - low.ffree);
+	ck_assert_int_eq(put_text("/new", "text", O_CREAT), 0);
+	after = statfs_root();
+	ck_assert_uint_eq(after.blocks, before.blocks);
+	ck_assert_uint_eq(after.bfree, before.bfree - 1);
+}
+END_TEST
+
 /* Threads that do everything to few names: no deadlock, no lost inode, a tree that adds up. */
 static void *churn(void *arg)
 {
@@ -541,6 +570,7 @@ int main(void)
 	tcase_add_test(tc, mapping_follows_the_data);
 	tcase_add_test(tc, rewriting_while_listing_ends);
 	tcase_add_test(tc, limits_give_enospc);
+	tcase_add_test(tc, statfs_counts_both_layers);
 	tcase_add_test(tc, threads);
 	suite_add_tcase(s, tc);
 	sr = srunner_create(s);
