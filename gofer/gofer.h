@@ -120,6 +120,11 @@ struct gofer {
 	uint32_t hidden_count;
 
 	struct dirstream stream;
+	/* Directories named in the listings of the reply being made: their parent, and where. */
+	struct {
+		uint32_t nid, at;
+	} below[GOFER_LISTDIRS_MAX];
+	uint32_t below_count;
 	uint8_t in[GOFER_MSG_MAX], out[GOFER_MSG_MAX];
 };
 
@@ -158,6 +163,8 @@ void node_unlinked(struct gofer *g, uint32_t dir, const char *name, size_t len);
 void node_unlink_prepare(struct gofer *g, uint32_t dir, const char *name, size_t len);
 void node_renamed(struct gofer *g, uint32_t olddir, const char *oldname, uint32_t newdir,
 		  const char *newname, int exchange);
+/* One step down: the node of name in dir, with a reference for the client, and its attributes. */
+int64_t node_step(struct gofer *g, uint32_t dir, const char *name, size_t len, struct statx *st);
 /* The live node of (dir, name), without opening anything; 0 when there is none. */
 uint32_t node_cached(struct gofer *g, uint32_t dir, const char *name, size_t len);
 

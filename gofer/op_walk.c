@@ -57,8 +57,7 @@ int op_ATTACH(struct gofer *g, struct wire_in *in, struct reply *r)
 	return 0;
 }
 
-/* One step down: the node of name in dir and its attributes. */
-static int64_t step(struct gofer *g, uint32_t dir, const char *name, size_t len, struct statx *st)
+int64_t node_step(struct gofer *g, uint32_t dir, const char *name, size_t len, struct statx *st)
 {
 	struct node *d = &g->node[dir];
 	int hidden;
@@ -109,7 +108,7 @@ int op_WALK(struct gofer *g, struct wire_in *in, struct reply *r)
 	for (; done < count && g->node[cur].type == S_IFDIR; done++) {
 		struct statx st;
 		size_t len = wire_name(&names, name);
-		int64_t nid = step(g, cur, name, len, &st);
+		int64_t nid = node_step(g, cur, name, len, &st);
 
 		if (nid < 0) {
 			err = nid;

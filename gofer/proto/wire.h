@@ -21,6 +21,7 @@
 #define GOFER_NAME_MAX	     255u
 #define GOFER_LINK_MAX	     4095u
 #define GOFER_WALK_MAX	     64u /* components per WALK */
+#define GOFER_LISTDIRS_MAX   64u /* directories per LISTDIRS */
 #define GOFER_FORGET_MAX     4096u
 #define GOFER_XATTR_MAX	     65536u
 #define GOFER_XATTR_NAME_MAX 255u

@@ -20,6 +20,12 @@ struct uio_ops {
 	 */
 	ssize_t (*copy_out)(struct uio *u, const void *src, size_t n); /* kernel -> user */
 	ssize_t (*copy_in)(struct uio *u, void *dst, size_t n);	       /* user -> kernel */
+	/*
+	 * As copy_out, from memory that may be gone by then (a mapped host file that somebody cuts
+	 * short): the same results, no fault of ours. NULL when this kind of memory has no such
+	 * way.
+	 */
+	ssize_t (*copy_out_mapped)(struct uio *u, const void *src, size_t n);
 };
 
 struct uio_seg {

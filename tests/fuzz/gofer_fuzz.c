@@ -282,6 +282,16 @@ static void body(struct gofer *g, uint32_t type, struct wire_out *o)
 			put_name(o);
 		break;
 	}
+	case GOFER_LISTDIRS: {
+		uint32_t n = rnd(2000) == 0 ? rnd(70) : 1 + rnd(4);
+
+		wire_put_u32(o, some_node(g));
+		wire_put_u16(o, (uint16_t)n);
+		wire_put_u16(o, (uint16_t)(rnd(2000) == 0 ? rnd(80) : rnd(4)));
+		while (n--)
+			put_name(o);
+		break;
+	}
 	case GOFER_OPEN:
 		wire_put_u32(o, some_node(g));
 		wire_put_u32(o, rnd(2000) ? 1 + rnd(3) : (uint32_t)odd_number());

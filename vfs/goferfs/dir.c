@@ -187,7 +187,7 @@ static int page_ask(struct goferfs *fs, uint32_t nid, uint64_t cookie, uint32_t 
 	return err;
 }
 
-static int page_store(struct goferfs *fs, struct dircache *dc, struct gcall *c, uint32_t count)
+int dircache_read(struct goferfs *fs, struct dircache *dc, struct gcall *c, uint32_t count)
 {
 	char name[GOFER_NAME_MAX + 1];
 	struct gofer_attr attr;
@@ -207,46 +207,65 @@ static int page_store(struct goferfs *fs, struct dircache *dc, struct gcall *c, 
 		if (err)
 			return err;
 	}
-	return wire_done(&c->rep) ? 0 : gcall_bad_reply(fs->conn, c, "malformed listing");
+	return 0;
 }
 
-int dircache_load(struct inode *dir)
+/* Everything from *next on. */
+static int load_rest(struct inode *dir, struct dircache *dc, uint64_t next)
 {
 	struct gnode *gn = gnode_of(dir);
 	struct goferfs *fs = gn->fs;
-	struct dirpage page = { 0 };
-
-	lock_assert_held(&dir->lock);
-	if (gn->dc)
-		return 0;
-	if (gn->too_big || __atomic_load_n(&fs->dc_entries, __ATOMIC_RELAXED) >= DIR_CACHE_TOTAL)
-		return -E2BIG;
+	struct dirpage page = { .next = next };
 	int64_t nid = gnode_nid(dir);
 
 	if (nid < 0)
 		return (int)nid;
-	struct dircache *dc = calloc(1, sizeof(*dc));
-
-	if (!dc)
-		return -ENOMEM;
 	do {
 		struct gcall c;
 		int err = page_ask(fs, (uint32_t)nid, page.next, GOFER_READDIR_PLUS, &c, &page);
 
 		if (!err) {
-			err = page_store(fs, dc, &c, page.count);
+			err = dircache_read(fs, dc, &c, page.count);
+			if (!err && !wire_done(&c.rep))
+				err = gcall_bad_reply(fs->conn, &c, "malformed listing");
 			gcall_end(&c);
 		}
 		if (!err && dc->count > DIR_CACHE_MAX) {
 			gn->too_big = 1;
 			err = -E2BIG;
 		}
-		if (err) {
-			dircache_free(fs, dc);
+		if (err)
 			return err;
-		}
 	} while (!page.eof);
+	return 0;
+}
+
+int dircache_load(struct inode *dir, int walking)
+{
+	struct gnode *gn = gnode_of(dir);
+	struct goferfs *fs = gn->fs;
+	struct dircache *dc = NULL;
+	uint64_t next = 0;
+
+	lock_assert_held(&dir->lock);
+	if (gn->dc)
+		return 0;
+	if (gn->too_big || __atomic_load_n(&fs->dc_entries, __ATOMIC_RELAXED) >= DIR_CACHE_TOTAL)
+		return -E2BIG;
+	int err = ahead_load(dir, walking, &dc, &next);
+
+	if (err == -EAGAIN) {
+		dc = calloc(1, sizeof(*dc));
+		err = dc ? load_rest(dir, dc, 0) : -ENOMEM;
+	} else if (!err && next) {
+		err = load_rest(dir, dc, next);
+	}
+	if (err) {
+		dircache_free(fs, dc);
+		return err;
+	}
 	gn->dc = dc;
+	__atomic_store_n(&gn->listed, 1, __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -401,7 +420,8 @@ static int iterate_locked(struct file *f, struct dir_emit *de, int64_t *pos)
 	if (!emit_dots(dir, de, pos))
 		return 0;
 	if (gd->kind != GDIR_PAGED && goferfs_of(dir)->exclusive) {
-		int err = dircache_load(dir);
+		__atomic_store_n(&gnode_of(dir)->walked, 1, __ATOMIC_RELAXED);
+		int err = dircache_load(dir, 1);
 
 		if (err && (gd->kind == GDIR_KEPT || (err != -E2BIG && err != -ENOMEM)))
 			return err;

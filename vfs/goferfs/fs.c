@@ -57,6 +57,7 @@ static void g_destroy(struct superblock *sb)
 	if (!fs)
 		return;
 	lock_destroy(&fs->lock);
+	ahead_free(fs);
 	free(fs->table);
 	free(fs->changed);
 	free(fs);

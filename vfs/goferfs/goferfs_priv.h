@@ -9,6 +9,7 @@
 #define DIR_CACHE_MAX	20000u	   /* entries of one listing kept */
 #define DIR_CACHE_TOTAL (1u << 19) /* entries of all listings of one mount */
 #define DEV_MAX		64u
+#define EARLY_MAX	256u /* listings that wait to be asked for */
 
 /* A host fd of a file. Open files hold it; without users it waits in an LRU to be used again. */
 struct hostfd {
@@ -16,6 +17,9 @@ struct hostfd {
 	struct gnode *owner;  /* [cache] whose ro or rw this is; NULL once detached */
 	int fd;		      /* [I] */
 	uint32_t users;	      /* [cache] */
+	/* [cache] The file as mapped for big reads, while there are users; NULL: not. */
+	void *map;
+	size_t map_size;
 };
 
 /* One entry of a cached listing. Slots keep their place, so readdir positions stay right. */
@@ -56,6 +60,8 @@ struct gnode {
 	uint32_t stale;	  /* [a] attributes changed on the host by us: ask before telling */
 	uint32_t nocaps;  /* [a] known to have no security.capability */
 	uint32_t noted;	  /* [a] in fs->changed */
+	uint32_t listed;  /* [a] has had a dc */
+	uint32_t walked;  /* [a] somebody reads its listing by readdir */
 	uint64_t fresh;	  /* [a] when the attributes were last told, ns (shared trees) */
 };
 
@@ -74,6 +80,14 @@ struct goferfs {
 	uint64_t *changed; /* open-addressed set of host inodes we changed; 0 is empty */
 	uint32_t changed_count, changed_size; /* size a power of two */
 	int changed_all;		      /* the set is full: believe no listing's attributes */
+	/* Listings that came before they were asked for, a ring: see ahead.c. */
+	struct early_listing {
+		uint64_t dev, hino;
+		uint32_t nid; /* with one reference */
+		struct dircache *dc;
+	} early[EARLY_MAX];
+	uint32_t early_next;
+	uint32_t walk_steps; /* [a] */
 };
 
 static inline struct gnode *gnode_of(const struct inode *ino)
@@ -122,8 +136,25 @@ int gnode_walk_one(struct inode *dir, const char *name, size_t len, struct gofer
 /* Refreshes the attributes if they may be wrong. No lock held. */
 int gnode_refresh(struct inode *ino, int force);
 
+/* [fs->lock] The live inode's node for a host object, or NULL. */
+struct gnode *gnode_peek(struct goferfs *fs, uint64_t dev, uint64_t hino);
+/* The gofer's number, with one reference, is ino's now; 1: it takes the place of another. */
+int gnode_take_nid(struct inode *ino, uint32_t nid);
+
+/* ---- ahead.c: listings of directories side by side ---- */
+/*
+ * The listing of dir, whose number the gofer need not have told yet: 0 and *dc, complete if *next
+ * is 0 and else to be continued at that cookie; -EAGAIN: ask for it in the ordinary way. walking:
+ * for readdir, so its siblings may come along. dir->lock held.
+ */
+int ahead_load(struct inode *dir, int walking, struct dircache **dc, uint64_t *next);
+void ahead_free(struct goferfs *fs);
+
 /* ---- dir.c: listings ---- */
-int dircache_load(struct inode *dir); /* 0 or negative errno; dir->lock held, like the next */
+/* 0 or negative errno; dir->lock held, like the next. walking: for readdir. */
+int dircache_load(struct inode *dir, int walking);
+/* Entries of a reply, with attributes. */
+int dircache_read(struct goferfs *fs, struct dircache *dc, struct gcall *c, uint32_t count);
 struct dirent_slot *dircache_find(struct dircache *dc, const char *name, size_t len);
 void dircache_add(struct inode *dir, const char *name, size_t len, const struct gofer_attr *attr);
 void dircache_remove(struct inode *dir, const char *name, size_t len);

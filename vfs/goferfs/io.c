@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -20,6 +21,12 @@
  * 256 KiB 7 times. */
 #define IO_CHUNK (64u << 10)
 #define IO_BUFS	 16
+/*
+ * From here on a read is one copy from a mapping of the file instead of two through a buffer:
+ * measured, 1 MiB costs a third of it. The mapping must cost less than it saves.
+ */
+#define MAP_READ_MIN (128u << 10)
+#define MAP_FILE_MAX (1ull << 30)
 
 /* ---- the fd cache, one for all mounts of the process: fds are the process's ---- */
 
@@ -74,12 +81,18 @@ static struct hostfd *cache_trim(void)
 	return h;
 }
 
+/* #hostcalls: munmap */
 void hostfd_put(struct hostfd *h)
 {
 	struct hostfd *dead = NULL;
+	void *map = NULL;
+	size_t map_size = 0;
 
 	lock_acquire(&g_cache.lock);
 	if (--h->users == 0) {
+		map = h->map;
+		map_size = h->map_size;
+		h->map = NULL;
 		if (h->owner) {
 			list_add_tail(&h->lru, &g_cache.idle);
 			g_cache.idle_count++;
@@ -89,6 +102,8 @@ void hostfd_put(struct hostfd *h)
 		}
 	}
 	lock_release(&g_cache.lock);
+	if (map)
+		munmap(map, map_size);
 	hostfd_free(dead);
 }
 
@@ -381,14 +396,74 @@ static ssize_t transfer(struct file *f, struct uio *u, int64_t *pos, piece_fn pi
 	return done;
 }
 
+/* The file's bytes as far as they are mapped; NULL: read them. #hostcalls: mmap munmap */
+static const void *file_map(struct file *f, uint64_t *size)
+{
+	struct hostfd *h = f->priv;
+	uint64_t want = __atomic_load_n(&f->inode->size, __ATOMIC_RELAXED);
+
+	lock_acquire(&g_cache.lock);
+	void *map = h->map;
+
+	*size = h->map_size;
+	lock_release(&g_cache.lock);
+	if (map || want < MAP_READ_MIN || want > MAP_FILE_MAX)
+		return map;
+	map = mmap(NULL, want, PROT_READ, MAP_SHARED, h->fd, 0);
+	if (map == MAP_FAILED)
+		return NULL;
+	lock_acquire(&g_cache.lock);
+	void *extra = h->map ? map : NULL; /* another reader was faster */
+
+	if (!extra) {
+		h->map = map;
+		h->map_size = want;
+	}
+	map = h->map;
+	*size = h->map_size;
+	lock_release(&g_cache.lock);
+	if (extra)
+		munmap(extra, want);
+	return map;
+}
+
+/*
+ * A big read straight from the mapping. What the mapping does not have, because the file has been
+ * cut short or has grown, or the guest's memory does not take, is left to transfer(): 0.
+ */
+static ssize_t read_mapped(struct file *f, struct uio *u, int64_t *pos)
+{
+	uint64_t size, at = (uint64_t)*pos;
+	const uint8_t *map;
+
+	if (u->left < MAP_READ_MIN || !u->ops->copy_out_mapped)
+		return 0;
+	map = file_map(f, &size);
+	if (!map || at >= size)
+		return 0;
+	size_t n = size - at < u->left ? size - at : u->left;
+	ssize_t done = u->ops->copy_out_mapped(u, map + at, n);
+
+	if (done <= 0)
+		return 0;
+	*pos += done;
+	return done;
+}
+
 static ssize_t gfile_read(struct file *f, struct uio *u, int64_t *pos)
 {
 	struct inode *ino = f->inode;
+	ssize_t mapped;
 
 	/* Nothing behind the end of a file that nobody else writes. */
 	if (goferfs_of(ino)->exclusive && (uint64_t)*pos >= ino->size)
 		return 0;
-	return transfer(f, u, pos, read_piece);
+	mapped = read_mapped(f, u, pos);
+	if (mapped && (!u->left || (goferfs_of(ino)->exclusive && (uint64_t)*pos >= ino->size)))
+		return mapped;
+	ssize_t n = transfer(f, u, pos, read_piece);
+
+	return mapped ? mapped + (n > 0 ? n : 0) : n;
 }
 
 /* What the host says of the size of a file that others may change. #hostcalls: fstat */

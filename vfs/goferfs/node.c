@@ -155,6 +155,16 @@ static void table_del(struct goferfs *fs, struct gnode *gn)
 	fs->table_count--;
 }
 
+struct gnode *gnode_peek(struct goferfs *fs, uint64_t dev, uint64_t hino)
+{
+	struct gnode *gn = *bucket(fs, dev, hino);
+
+	lock_assert_held(&fs->lock);
+	while (gn && (gn->dev != dev || gn->hino != hino))
+		gn = gn->hash_next;
+	return gn;
+}
+
 /* [fs->lock] A reference, or NULL. What has the number but is another object leaves the table. */
 static struct inode *table_find(struct goferfs *fs, const struct gofer_attr *a)
 {
@@ -239,8 +249,9 @@ fail:
  * The gofer's number, with one reference, belongs to gn now. A newer number replaces an older
  * one: the name behind that may have been moved away on the host. 1 when it did.
  */
-static int take_nid(struct gnode *gn, uint32_t nid)
+int gnode_take_nid(struct inode *ino, uint32_t nid)
 {
+	struct gnode *gn = gnode_of(ino);
 	struct goferfs *fs = gn->fs;
 	uint32_t drop = 0, drop_refs = 0;
 	int replaced = 0;
@@ -288,7 +299,7 @@ struct inode *gnode_get(struct goferfs *fs, struct inode *dir, const char *name,
 		lock_release(&fs->lock);
 		inode_put(fresh);
 	}
-	if (take_nid(gnode_of(ino), nid))
+	if (gnode_take_nid(ino, nid))
 		gnode_set_name(ino, dir, name);
 	return ino;
 }
@@ -369,7 +380,7 @@ static int walk_answers(struct goferfs *fs, struct gcall *c, struct inode **chai
 		if (gnode_read_attr(fs, c, &attr))
 			return -EIO;
 		if (!err && gnode_same(chain[i], &attr)) {
-			take_nid(gnode_of(chain[i]), nid);
+			gnode_take_nid(chain[i], nid);
 			if (i == count - 1 && (attr.flags & GOFER_ATTR_NOCAPS))
 				__atomic_store_n(&gnode_of(chain[i])->nocaps, 1, __ATOMIC_RELAXED);
 		} else {

@@ -37,7 +37,7 @@ static struct inode *lookup_kept(struct inode *dir, const char *name, size_t len
 	struct dirent_slot *s;
 
 	if (!gn->dc && gn->lookups > 0 && listing_pays(dir)) {
-		int err = dircache_load(dir);
+		int err = dircache_load(dir, 0);
 
 		if (err && err != -E2BIG && err != -ENOMEM)
 			return ERR_PTR(err);
@@ -79,7 +79,7 @@ static struct inode *g_lookup(struct inode *dir, const char *component, size_t l
 	int err = gnode_walk_one(dir, name, len, &attr, &nid);
 
 	if (err == -ENOENT && fs->exclusive && listing_pays(dir))
-		dircache_load(dir); /* one miss is rarely the last */
+		dircache_load(dir, 0); /* one miss is rarely the last */
 	if (err)
 		return ERR_PTR(err);
 	struct inode *ino = gnode_get(fs, dir, name, &attr, nid);

@@ -70,6 +70,13 @@ static void good_body(uint32_t type)
 		text("d");
 		text("e");
 		break;
+	case GOFER_LISTDIRS:
+		u32(g_root);
+		u16(2);
+		u16(9);
+		text("d");
+		text("none");
+		break;
 	case GOFER_OPEN:
 		u32(g_root);
 		u32(GOFER_OPEN_READ);

@@ -175,6 +175,123 @@ START_TEST(lists)
 }
 END_TEST
 
+/* One record of a LISTDIRS reply: its error, or the count of entries; *nid, *eof. */
+static int listed(uint32_t *nid, uint32_t *eof)
+{
+	struct gofer_attr a;
+	char name[256];
+	int32_t err = (int32_t)wire_u32(&q.rep);
+
+	if (err)
+		return err;
+	*nid = wire_u32(&q.rep);
+	wire_attr(&q.rep, &a);
+	ck_assert(S_ISDIR(a.mode));
+	wire_u64(&q.rep);
+	uint32_t count = wire_u32(&q.rep);
+
+	*eof = wire_u32(&q.rep);
+	for (uint32_t i = 0; i < count; i++) {
+		wire_u64(&q.rep);
+		wire_attr(&q.rep, &a);
+		ck_assert_uint_gt(wire_name(&q.rep, name), 0);
+	}
+	return (int)count;
+}
+
+START_TEST(lists_side_by_side)
+{
+	uint32_t nid, eof, first;
+
+	put("d/e/one", "1");
+	put("d/e/two", "2");
+	ck_assert_int_eq(mkdir(host("d/e/f"), 0755), 0);
+	ck_assert_int_eq(mkdir(host("d/e/f/g"), 0755), 0);
+	ck_assert_int_eq(mkdir(host("empty"), 0755), 0);
+	begin();
+	u32(g_root);
+	u16(4);
+	u16(2);
+	text("d");
+	text("file");
+	text("none");
+	text("empty");
+	ck_assert_int_eq(send_type(GOFER_LISTDIRS), 0);
+	ck_assert_uint_eq(wire_u16(&q.rep), 4);
+	ck_assert_uint_eq(wire_u16(&q.rep), 2);
+	ck_assert_int_eq(listed(&first, &eof), 1);
+	ck_assert_uint_eq(eof, 1);
+	ck_assert_int_eq(listed(&nid, &eof), -ENOTDIR);
+	ck_assert_int_eq(listed(&nid, &eof), -ENOENT);
+	ck_assert_int_eq(listed(&nid, &eof), 0);
+	/* Below: d/e, then d/e/f, and no further than was asked. */
+	ck_assert_int_eq(listed(&nid, &eof), 4);
+	ck_assert_int_eq(listed(&nid, &eof), 1);
+	ck_assert(wire_done(&q.rep));
+	/* The numbers are the client's. */
+	begin();
+	u32(1);
+	u32(first);
+	u32(1);
+	ck_assert_int_eq(send_type(GOFER_FORGET), 1);
+
+	/* The first is cut short where the message ends; what does not fit whole is left out. */
+	ck_assert_int_eq(mkdir(host("big"), 0755), 0);
+	for (int i = 0; i < 1200; i++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "big/some-longer-name-%d", i);
+		close(open(host(name), O_CREAT | O_WRONLY, 0644));
+	}
+	begin();
+	u32(g_root);
+	u16(2);
+	u16(64);
+	text("big");
+	text("d");
+	ck_assert_int_eq(send_type(GOFER_LISTDIRS), 0);
+	ck_assert_uint_eq(wire_u16(&q.rep), 1);
+	ck_assert_uint_eq(wire_u16(&q.rep), 0);
+	ck_assert_int_gt(listed(&nid, &eof), 500);
+	ck_assert_uint_eq(eof, 0);
+	ck_assert(wire_done(&q.rep));
+	begin();
+	u32(g_root);
+	u16(2);
+	u16(0);
+	text("d");
+	text("big");
+	ck_assert_int_eq(send_type(GOFER_LISTDIRS), 0);
+	ck_assert_uint_eq(wire_u16(&q.rep), 1);
+
+	int64_t file = walk("file");
+
+	begin();
+	u32(file);
+	u16(1);
+	u16(0);
+	text("x");
+	ck_assert_int_eq(send_type(GOFER_LISTDIRS), -ENOTDIR);
+	begin();
+	u32(g_root);
+	u16(0);
+	u16(0);
+	ck_assert_int_eq(send_type(GOFER_LISTDIRS), -EPROTO);
+	begin();
+	u32(g_root);
+	u16(1);
+	u16(65);
+	text("d");
+	ck_assert_int_eq(send_type(GOFER_LISTDIRS), -EPROTO);
+	begin();
+	u32(g_root);
+	u16(1);
+	u16(0);
+	text("..");
+	ck_assert_int_eq(send_type(GOFER_LISTDIRS), -EPROTO);
+}
+END_TEST
+
 static int make(uint32_t type, int64_t dir, const char *name, uint32_t mode)
 {
 	begin();
@@ -505,6 +622,7 @@ int main(void)
 	tcase_add_test(rw, opens);
 	tcase_add_test(rw, special_files);
 	tcase_add_test(rw, lists);
+	tcase_add_test(rw, lists_side_by_side);
 	tcase_add_test(rw, makes);
 	tcase_add_test(rw, moves);
 	tcase_add_test(rw, attributes);

@@ -264,6 +264,46 @@ START_TEST(exclusive_tree)
 }
 END_TEST
 
+/* Who walks a tree gets its listings in few messages, and all of them. */
+START_TEST(walks_ahead)
+{
+	struct names n;
+	char name[64];
+
+	make_dir("tree");
+	for (int i = 0; i < 40; i++) {
+		snprintf(name, sizeof(name), "tree/%d", i);
+		make_dir(name);
+		for (int j = 0; j < 3; j++) {
+			snprintf(name, sizeof(name), "tree/%d/%d", i, j);
+			make_dir(name);
+			snprintf(name, sizeof(name), "tree/%d/%d/leaf", i, j);
+			put(name, "leaf");
+		}
+	}
+	start_gofer("ro\texclusive");
+	mount_it(1);
+	uint64_t before = goferfs_messages(g_conn);
+
+	list_dir("/tree", &n);
+	ck_assert_int_eq(n.count, 42);
+	for (int i = 0; i < 40; i++) {
+		snprintf(name, sizeof(name), "/tree/%d", i);
+		list_dir(name, &n);
+		ck_assert_int_eq(n.count, 5);
+		for (int j = 0; j < 3; j++) {
+			snprintf(name, sizeof(name), "/tree/%d/%d", i, j);
+			list_dir(name, &n);
+			ck_assert_int_eq(n.count, 3);
+			ck_assert_ptr_nonnull(strstr(n.text, "leaf"));
+		}
+	}
+	ck_assert_uint_lt(goferfs_messages(g_conn) - before, 60); /* of 161 directories */
+	check_text("/tree/39/2/leaf", "leaf");
+	teardown_tree();
+}
+END_TEST
+
 static void write_text(const char *path, uint64_t flags, const char *text)
 {
 	struct file *f = open_at(path, flags);
@@ -675,6 +715,7 @@ int main(void)
 	}
 	tcase_add_checked_fixture(tc, setup_tree, NULL);
 	tcase_add_test(tc, exclusive_tree);
+	tcase_add_test(tc, walks_ahead);
 	tcase_add_test(tc, writable_exclusive);
 	tcase_add_test(tc, writable_shared);
 	tcase_add_test(tc, shared_sees_changes);
