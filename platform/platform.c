@@ -225,6 +225,23 @@ int context_patch(struct context *c, uint64_t after, uint64_t start, uint64_t en
 	return c->ops->ctx_patch ? c->ops->ctx_patch(c, after, start, end) : -EOPNOTSUPP;
 }
 
+size_t context_brought(struct context *c, gaddr_t from, void *buf, size_t size)
+{
+	return c->ops->ctx_brought ? c->ops->ctx_brought(c, from.a, buf, size) : 0;
+}
+
+int context_store_later(struct context *c, gaddr_t to, const void *buf, size_t size)
+{
+	if (!c->ops->ctx_store_later || !guest_range_ok(to.a, size))
+		return 0;
+	return c->ops->ctx_store_later(c, to.a, buf, size);
+}
+
+int context_stores_now(struct context *c)
+{
+	return c->ops->ctx_stores_now ? c->ops->ctx_stores_now(c) : 0;
+}
+
 int context_answer(struct context *c, int nr, uint32_t value)
 {
 	return c->ops->ctx_answer ? c->ops->ctx_answer(c, nr, value) : 0;

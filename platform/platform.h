@@ -85,6 +85,19 @@ struct platform_options {
 	const char *name;	/* "systrap", "kvm", "fake"; NULL for the best that works here */
 	uint64_t memory_limit;	/* bytes for all guest memory, 0 none: backs the sentry's count */
 	uint32_t flags;		/* PLATFORM_* */
+	/*
+	 * What a guest thread may bring along with a syscall, a byte per number made by
+	 * PLATFORM_BRING, 0 nothing; PLATFORM_BRING_NUMBERS bytes, or NULL. See context_brought().
+	 */
+	const uint8_t *bring;
+};
+#define PLATFORM_BRING_NUMBERS 512
+#define PLATFORM_BRING(arg, what) ((uint8_t)((arg) | (what) << 3)) /* arg: 0 to 4 */
+enum {
+	BRING_A_STRING = 1,
+	BRING_A_BUFFER = 2, /* as many bytes as the next argument says */
+	BRING_SOME_PAIRS = 3, /* as many times 16 bytes */
+	BRING_A_PAIR = 4,   /* 16 bytes */
 };
 #define PLATFORM_NOPATCH 1u /* every syscall of a guest traps */
 #define PLATFORM_NOSTUB 2u  /* context_answer() does nothing */
@@ -219,6 +232,22 @@ void context_fpstate_reset(struct context *c);
  * guest's own registers, and what it sees by executing the text from any place, do not change.
  */
 int context_patch(struct context *c, uint64_t after, uint64_t start, uint64_t end);
+
+/*
+ * Guest memory without a host call, in the syscall that the context has stopped with; the owner's
+ * own. context_brought() copies what the guest thread has brought along of [from, from + size): as
+ * many bytes from its start as there are, often 0. They are as they were when the call was made.
+ *
+ * context_store_later() leaves a store to the guest thread, before it goes on: 1, or 0 when that
+ * can not be. The caller vouches that the memory is private, writable and not about to change, and
+ * that nobody else waits for these bytes; should the store fail all the same, rax of the next
+ * context_switch becomes -EFAULT. context_stores_now() makes all of them at once and forgets what
+ * was brought: 0, or -EFAULT when one could not be made. It is implied in every call that changes
+ * the address space, forks or clones it, or needs the extended state.
+ */
+size_t context_brought(struct context *c, gaddr_t from, void *buf, size_t size);
+int context_store_later(struct context *c, gaddr_t to, const void *buf, size_t size);
+int context_stores_now(struct context *c);
 
 /*
  * The syscall `nr` of this context (getpid, gettid, get[e]uid, get[e]gid) may be answered with

@@ -38,6 +38,9 @@ struct platform_ops {
 	int (*fpstate_set)(struct context *c, const void *buf, size_t size);
 	void (*fpstate_reset)(struct context *c);
 	int (*ctx_patch)(struct context *c, uint64_t after, uint64_t start, uint64_t end); /* or NULL */
+	size_t (*ctx_brought)(struct context *c, uint64_t from, void *buf, size_t size); /* or NULL */
+	int (*ctx_store_later)(struct context *c, uint64_t to, const void *buf, size_t size);
+	int (*ctx_stores_now)(struct context *c);
 	int (*ctx_answer)(struct context *c, int nr, uint32_t value); /* or NULL, with the next */
 	void (*ctx_answers_clear)(struct context *c);
 	int (*ctx_cpu_time)(struct context *c, uint64_t *ns);

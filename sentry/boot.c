@@ -24,6 +24,7 @@
 #include "sentry/isolate.h"
 #include "sentry/loader/loader.h"
 #include "sentry/loader/vdso_priv.h"
+#include "sentry/syscall/syscall.h"
 #include "sentry/task/task_priv.h"
 
 #define RELEASE_DEFAULT "6.12.0"
@@ -100,6 +101,7 @@ static void start_platform(struct kernel *k)
 		.name = bootconf_get(k->conf, "platform"),
 		.memory_limit = k->memory_limit,
 		.flags = platform_flags(k),
+		.bring = syscall_bring_table(),
 	};
 	int err = memfile_start();
 

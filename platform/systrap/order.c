@@ -11,6 +11,8 @@
 
 void order_begin(struct order_list *l, struct systrap_context *c)
 {
+	/* Orders come in the middle of a call; their arguments may lie in the bounce room, too. */
+	(void)systrap_ctx_stores_now(&c->base);
 	l->c = c;
 	l->count = l->done = l->approved = 0;
 }

@@ -58,6 +58,9 @@ void slot_prepare(struct systrap_context *c, const uint8_t *stack, uint32_t fram
 	uint32_t from = frame - 8; /* the frame's return address, which the restorer pops */
 
 	memset(slot, 0, sizeof(struct sysmsg));
+	/* What the last owner, maybe of another process, read and wrote is nobody else's business. */
+	if (__atomic_exchange_n(&c->plat->slot_used_once[c->slot], 0, __ATOMIC_RELAXED))
+		memset(slot + SLOT_BOUNCE, 0, SLOT_BOUNCE_SIZE);
 	/* The handler's own stack lies below the frame and never reaches further than this. */
 	memset(slot + from - 4096, 0, 4096);
 	memcpy(slot + from, stack + (from - SLOT_STACK), SLOT_SIZE - from);

@@ -11,11 +11,13 @@
 #define NR_CLONE 56
 #define NR_SIGALTSTACK 131
 #define NR_FUTEX 202
+#define EFAULT_ 14
 #define FUTEX_WAIT 0
 #define FUTEX_WAKE 1
 #define SIGTRAP_ 5
 #define SIGBUS_ 7
 #define SIGSEGV_ 11
+#define SIGSYS_ 31
 
 long stub_syscall(uint64_t nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
 		  uint64_t f);
@@ -23,6 +25,11 @@ long stub_clone(uint64_t flags, uint64_t stack, uint64_t nonce);
 /* 0 and *old, or -14 (EFAULT): see the fixup below. */
 long stub_cmpxchg32(uint64_t addr, uint32_t expect, uint32_t new_val, uint64_t *old);
 extern const char stub_cmpxchg_insn[], stub_cmpxchg_fault[];
+/* Bytes that could not be copied. */
+uint64_t stub_copy(void *to, const void *from, uint64_t size);
+/* Bytes copied: up to and with a NUL, up to max, or up to a bad address. */
+uint64_t stub_copy_string(void *to, const void *from, uint64_t max);
+extern const char stub_copy_insn[], stub_copy_fault[], stub_string_insn[], stub_string_fault[];
 
 void stub_handler(int sig, struct frame_siginfo *si, struct frame_ucontext *uc);
 uint64_t stub_child(struct sysmsg *m);
@@ -53,6 +60,68 @@ static inline uint64_t cycles(void)
 
 	__asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
 	return (uint64_t)hi << 32 | lo;
+}
+
+/*
+ * Copies what an argument of the call points to into the slot, as the table of STUB_BRING_ADDR
+ * has it, so that the sentry need not reach for it. What can not be read is left to the sentry.
+ */
+static void bring_argument(struct sysmsg *m, const struct fast_regs *r)
+{
+	uint64_t arg[6] = { r->rdi, r->rsi, r->rdx, r->r10, r->r8, r->r9 };
+	uint32_t nr = (uint32_t)r->rax, how = 0, which;
+	uint64_t size = 0;
+	void *to = (void *)((uint64_t)m + SLOT_IN);
+
+	if (nr < BRING_NUMBERS)
+		how = ((const uint8_t *)STUB_BRING_ADDR)[nr];
+	m->in_size = 0;
+	if (!how)
+		return;
+	which = BRING_ARG(how);
+	if (which > 4)
+		return;
+	switch (BRING_KIND(how)) {
+	case BRING_STRING:
+		size = stub_copy_string(to, (const void *)arg[which], BRING_STRING_MAX);
+		break;
+	case BRING_BUFFER:
+		size = arg[which + 1];
+		break;
+	case BRING_PAIRS:
+		size = arg[which + 1] <= SLOT_IN_SIZE / 16 ? arg[which + 1] * 16 : 0;
+		break;
+	case BRING_PAIR:
+		size = 16;
+		break;
+	}
+	if (size > SLOT_IN_SIZE)
+		return;
+	if (BRING_KIND(how) != BRING_STRING &&
+	    stub_copy(to, (const void *)arg[which], size))
+		return;
+	m->in_addr = arg[which];
+	m->in_size = (uint32_t)size;
+}
+
+/* Stores the results that the sentry has left in the slot. 0, or -EFAULT. */
+static long store_results(struct sysmsg *m)
+{
+	uint32_t count = m->out_count, at = 0;
+	long ret = 0;
+
+	for (uint32_t i = 0; i < count && i < OUT_MAX; i++) {
+		uint32_t size = m->out[i].size;
+
+		if (size > SLOT_OUT_SIZE - at)
+			break;
+		if (stub_copy((void *)m->out[i].addr, (void *)((uint64_t)m + SLOT_OUT + at), size))
+			ret = -EFAULT_;
+		at = (at + size + 7) & ~7u;
+		if (at > SLOT_OUT_SIZE)
+			break;
+	}
+	return ret;
 }
 
 static void run_orders(struct sysmsg *m)
@@ -130,6 +199,14 @@ static void serve(struct sysmsg *m)
 	}
 }
 
+static void serve_frame(struct sysmsg *m, struct frame_ucontext *uc)
+{
+	give_turn(m);
+	serve(m);
+	if (m->out_count && store_results(m))
+		uc->mc.rax = (uint64_t)-EFAULT_;
+}
+
 /*
  * The interrupt signal found the thread in a trampoline or in the stub, that is in a patched call:
  * nowhere else does this code run with the signal unmasked. Before the sentry has said resume, the
@@ -177,13 +254,20 @@ void stub_handler(int sig, struct frame_siginfo *si, struct frame_ucontext *uc)
 		uc->mc.rip = (uint64_t)stub_cmpxchg_fault;
 		return;
 	}
+	if ((sig == SIGSEGV_ || sig == SIGBUS_) && uc->mc.rip == (uint64_t)stub_copy_insn) {
+		uc->mc.rip = (uint64_t)stub_copy_fault;
+		return;
+	}
+	if ((sig == SIGSEGV_ || sig == SIGBUS_) && uc->mc.rip == (uint64_t)stub_string_insn) {
+		uc->mc.rip = (uint64_t)stub_string_fault;
+		return;
+	}
 	if (sig == STUB_INTERRUPT_SIGNAL && in_call(uc->mc.rip) && !interrupt_in_call(m, &uc->mc))
 		return;
 	if (sig == SIGTRAP_ && uc->mc.rip == (uint64_t)stub_frame_trap) {
 		/* COMMAND_FRAME: the event is known already. */
 		m->frame = (uint32_t)((uint64_t)uc - (uint64_t)m);
-		give_turn(m);
-		serve(m);
+		serve_frame(m, uc);
 		return;
 	}
 	m->stopped_at = cycles();
@@ -191,8 +275,10 @@ void stub_handler(int sig, struct frame_siginfo *si, struct frame_ucontext *uc)
 	m->frame = (uint32_t)((uint64_t)uc - (uint64_t)m);
 	m->event_fs_base = read_fs_base();
 	m->event_gs_base = read_gs_base();
-	give_turn(m);
-	serve(m);
+	m->in_size = 0;
+	if (sig == SIGSYS_)
+		bring_argument(m, (const struct fast_regs *)&uc->mc);
+	serve_frame(m, uc);
 }
 
 /*
@@ -201,8 +287,11 @@ void stub_handler(int sig, struct frame_siginfo *si, struct frame_ucontext *uc)
  */
 void stub_fast_serve(struct sysmsg *m)
 {
+	struct fast_regs *r = (struct fast_regs *)((uint64_t)m + SLOT_FAST_REGS);
+
 	m->event_signo = EVENT_FAST_SYSCALL;
 	m->event_fs_base = read_fs_base();
+	bring_argument(m, r);
 	for (;;) {
 		m->stopped_at = cycles();
 		give_turn(m);
@@ -219,6 +308,9 @@ void stub_fast_serve(struct sysmsg *m)
 			__asm__ volatile("int3\n\t.globl stub_frame_trap\nstub_frame_trap:" ::: "memory");
 			__builtin_trap();
 		}
+		/* Not yet FAST_LEAVING: an interrupt in the copies is noted, and comes after them. */
+		if (m->out_count && store_results(m))
+			r->rax = (uint64_t)-EFAULT_;
 		m->resumed_at = cycles();
 		__atomic_store_n(&m->fast_stage, FAST_LEAVING, __ATOMIC_SEQ_CST);
 		if (!__atomic_load_n(&m->fast_pending, __ATOMIC_SEQ_CST))

@@ -97,6 +97,31 @@ stub_cmpxchg_fault:
 	movq	$-14, %rax
 	ret
 
+	/* uint64_t stub_copy(to, from, size): what is left after a fault */
+	.globl stub_copy, stub_copy_insn, stub_copy_fault
+stub_copy:
+	movq	%rdx, %rcx
+stub_copy_insn:
+	rep movsb
+stub_copy_fault:
+	movq	%rcx, %rax
+	ret
+
+	/* uint64_t stub_copy_string(to, from, max) */
+	.globl stub_copy_string, stub_string_insn, stub_string_fault
+stub_copy_string:
+	xorl	%eax, %eax
+1:	cmpq	%rdx, %rax
+	je	stub_string_fault
+stub_string_insn:
+	movzbl	(%rsi,%rax), %ecx
+	movb	%cl, (%rdi,%rax)
+	incq	%rax
+	testb	%cl, %cl
+	jnz	1b
+stub_string_fault:
+	ret
+
 	/*
 	 * A trampoline jumps here: r11 is the slot, rcx the address after the site, all else the
 	 * guest's. An interrupt up to stub_fast_served means that the call is still to come, one

@@ -178,6 +178,7 @@ int handoff_guest(struct systrap_context *c)
 
 	if (c->event_at)
 		c->service_cycles = average(c->service_cycles, now - c->event_at, cap);
+	bounce_resume(c);
 	handoff_give(c, COMMAND_RESUME);
 	__atomic_fetch_add(&p->running, 1, __ATOMIC_RELAXED);
 	int ret = wait_turn(c, 1, c->guest_cycles < QUICK_US * p->cycles_per_us);
@@ -218,6 +219,7 @@ int frame_ensure(struct systrap_context *c)
 		return 0;
 	if (addrspace_dead(c->as))
 		return -ESRCH;
+	(void)systrap_ctx_stores_now(&c->base);
 	handoff_give(c, COMMAND_FRAME);
 	int ret = wait_turn(c, 0, 1);
 
@@ -278,8 +280,10 @@ void systrap_ctx_switch(struct context *base, struct user_regs_struct *regs,
 	lock_assert_none_held();
 	stat_add(&c->plat->stats.switches);
 	for (;;) {
-		if (take_interrupt(c, ev))
+		if (take_interrupt(c, ev)) {
+			(void)systrap_ctx_stores_now(base);
 			return;
+		}
 		if (regs->rip >> 47 && regs->rip >> 47 != 0x1ffff) {
 			bad_rip_event(regs, ev);
 			return;
@@ -294,6 +298,7 @@ void systrap_ctx_switch(struct context *base, struct user_regs_struct *regs,
 		__atomic_store_n(&c->in_guest, 1, __ATOMIC_SEQ_CST);
 		if (take_interrupt(c, ev)) {
 			__atomic_store_n(&c->in_guest, 0, __ATOMIC_SEQ_CST);
+			(void)systrap_ctx_stores_now(base);
 			return;
 		}
 		ret = addrspace_dead(c->as) ? -ESRCH : handoff_guest(c);
@@ -310,6 +315,8 @@ void systrap_ctx_switch(struct context *base, struct user_regs_struct *regs,
 			goto gone;
 		if (more || fetch_met_patch(c, ev))
 			continue;
+		if (ev->kind == EVENT_SYSCALL && !ev->foreign_abi)
+			bounce_event(c);
 		/* A signal sent for an interrupt that has been taken back since is not news. */
 		if (ev->kind != EVENT_INTERRUPTED || take_interrupt(c, ev))
 			return;

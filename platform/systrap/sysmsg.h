@@ -13,6 +13,8 @@
 /* The stub's range starts where guest memory ends: text first, then the slots. */
 #define STUB_TEXT_ADDR 0x7fffc0000000
 #define STUB_TEXT_SIZE 0x10000
+/* The last page of the text: BRING_NUMBERS bytes that say what the stub brings along, see bounce.c. */
+#define STUB_BRING_ADDR 0x7fffc000f000
 #define STUB_SLOT_ADDR 0x7fffc0010000
 #define STUB_RANGE_END 0x7ffffffff000
 #define SLOT_SIZE 0x10000
@@ -34,6 +36,12 @@
  */
 #define SLOT_BOUNCE 0x1000
 #define SLOT_BOUNCE_SIZE 0x6000
+/* Its halves: what a call's argument points to, what its results are to be stored at. */
+#define SLOT_IN SLOT_BOUNCE
+#define SLOT_IN_SIZE 0x3000
+#define SLOT_OUT 0x4000
+#define SLOT_OUT_SIZE 0x3000
+#define OUT_MAX 4
 #define SLOT_FAST_REGS 0x7f00 /* struct fast_regs; the stack of a patched call grows down from it */
 #define SLOT_STACK 0x8000
 
@@ -81,6 +89,16 @@
  * once for each interrupt, and not at all when the user's queue is full.
  */
 #define STUB_INTERRUPT_SIGNAL 12
+
+/* A byte of the table at STUB_BRING_ADDR: which argument, and what it points to. */
+#define BRING_NUMBERS 512
+#define BRING_ARG(b) ((b)&7u)
+#define BRING_KIND(b) ((b) >> 3)
+#define BRING_STRING 1
+#define BRING_BUFFER 2 /* as many bytes as the next argument says */
+#define BRING_PAIRS 3  /* as many times 16 bytes */
+#define BRING_PAIR 4   /* 16 bytes */
+#define BRING_STRING_MAX 512
 
 #define STUB_MAGIC 0x314255545353434eull
 
@@ -150,7 +168,8 @@ struct sysmsg {
 	uint64_t fs_base, gs_base; /* to load before COMMAND_RESUME */
 	uint64_t spin_cycles;	   /* how long the stub may spin for its next command */
 	uint32_t close_fd;	   /* close fd 0 after the orders */
-	uint32_t pad3[7];
+	uint32_t out_count;	   /* stores to make before COMMAND_RESUME is obeyed */
+	uint32_t pad3[6];
 
 	/* stub -> sentry */
 	uint32_t event_signo; /* the host signal that stopped the guest; 0 when none did */
@@ -159,7 +178,8 @@ struct sysmsg {
 	uint32_t listener;    /* zygote only: fd number of the seccomp listener, plus 1 */
 	uint64_t event_fs_base, event_gs_base;
 	uint64_t resumed_at, stopped_at; /* processor cycles when the guest last ran; policy only */
-	uint64_t pad4[2];
+	uint64_t in_addr; /* SLOT_IN holds in_size bytes of what was there when the call came */
+	uint32_t in_size, pad4;
 
 	/* Patched calls. */
 	uint64_t self;	       /* see SELF_MAGIC; sentry -> stub */
@@ -167,7 +187,12 @@ struct sysmsg {
 	uint32_t fast_pending; /* the stub's own: an interrupt came that has not been reported */
 	uint8_t answers[8];    /* sentry -> stub: calls that the stub answers, see stub_fast */
 	uint32_t answer[ANSWER_COUNT];
-	uint64_t pad5[10];
+	uint64_t pad5[2];
+	struct sysmsg_out {
+		uint64_t addr;
+		uint32_t size; /* each starts at a multiple of 8 in SLOT_OUT, behind the one before */
+		uint32_t pad;
+	} out[OUT_MAX];
 	struct sysmsg_order orders[SYSMSG_MAX_ORDERS];
 };
 
@@ -211,6 +236,7 @@ struct frame_ucontext {
 	struct frame_siginfo info; /* follows the ucontext in the kernel's rt_sigframe */
 };
 
+_Static_assert(SLOT_OUT + SLOT_OUT_SIZE <= SLOT_BOUNCE + SLOT_BOUNCE_SIZE, "within");
 _Static_assert(sizeof(struct sysmsg) <= SLOT_BOUNCE, "the message fits its page");
 _Static_assert(__builtin_offsetof(struct sysmsg, self) == MSG_SELF, "for the assembler");
 _Static_assert(__builtin_offsetof(struct sysmsg, fast_stage) == MSG_FAST_STAGE, "the same");

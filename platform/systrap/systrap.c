@@ -122,8 +122,9 @@ static int systrap_start(const struct platform_options *opt, struct platform **o
 	p->base.ops = &systrap_ops;
 	p->slots_fd = p->listener = p->patch_fd = -1;
 	p->flags = opt ? opt->flags : 0;
+	p->bring = opt ? opt->bring : NULL;
 	p->stub = (const struct stub_header *)systrap_stub_image;
-	ASSERT(p->stub->magic == STUB_MAGIC && p->stub->size <= STUB_TEXT_SIZE);
+	ASSERT(p->stub->magic == STUB_MAGIC && p->stub->size <= STUB_BRING_ADDR - STUB_TEXT_ADDR);
 	p->cpus = count_cpus();
 	list_init(&p->addrspaces);
 	lock_init(&p->lock, RANK_LEAF);
@@ -304,6 +305,9 @@ const struct platform_ops systrap_ops = {
 	.fpstate_set = systrap_fpstate_set,
 	.fpstate_reset = systrap_fpstate_reset,
 	.ctx_patch = systrap_ctx_patch,
+	.ctx_brought = systrap_ctx_brought,
+	.ctx_store_later = systrap_ctx_store_later,
+	.ctx_stores_now = systrap_ctx_stores_now,
 	.ctx_answer = systrap_ctx_answer,
 	.ctx_answers_clear = systrap_ctx_answers_clear,
 	.ctx_cpu_time = systrap_ctx_cpu_time,

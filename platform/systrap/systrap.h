@@ -75,6 +75,15 @@ struct systrap_context {
 	struct user_regs_struct fast_regs;
 	uint32_t generation_seen; /* [o] as->patch_generation when the guest was let go on */
 
+	/*
+	 * [o] What came with the syscall event, and what is to be stored when the guest goes on:
+	 * bounce.c.
+	 */
+	uint64_t in_addr;
+	uint32_t in_size;
+	uint32_t out_count, out_size;
+	struct sysmsg_out out[OUT_MAX];
+
 	uint32_t frame;	  /* [o] checked offset of the ucontext in the slot */
 	uint32_t fpstate; /* [o] checked offset of the XSAVE image */
 
@@ -129,6 +138,8 @@ struct systrap {
 	uint8_t *patch_memory; /* the sentry's view; NULL: no patching */
 	struct lock scan_lock; /* capstone */
 	uint64_t area_used[16]; /* [L] a bit for each area */
+	const uint8_t *bring; /* BRING_NUMBERS bytes, or NULL; for the zygote */
+	uint8_t slot_used_once[SLOT_COUNT]; /* [a] its bounce room holds somebody's bytes */
 	uint8_t *template; /* a slot's stack part with the architecture's initial state */
 	uint32_t template_fpstate;
 
@@ -270,6 +281,15 @@ int systrap_cmpxchg32(struct context *c, uint64_t at, uint32_t expect, uint32_t 
 ssize_t systrap_as_read(struct addrspace *as, uint64_t from, void *buf, size_t len);
 ssize_t systrap_as_write(struct addrspace *as, uint64_t to, const void *buf, size_t len);
 int systrap_ctx_cpu_time(struct context *c, uint64_t *ns);
+
+/* bounce.c */
+/* After a syscall event: the stub may have brought an argument along. */
+void bounce_event(struct systrap_context *c);
+/* Hands the stores over to the stub; with COMMAND_RESUME only. */
+void bounce_resume(struct systrap_context *c);
+size_t systrap_ctx_brought(struct context *c, uint64_t from, void *buf, size_t size);
+int systrap_ctx_store_later(struct context *c, uint64_t to, const void *buf, size_t size);
+int systrap_ctx_stores_now(struct context *c);
 
 /* order.c: lists of orders for a stopped stub thread */
 struct order_list {

@@ -104,6 +104,8 @@ static int map_stub(const struct systrap *p, uint32_t slot)
 	if (text == MAP_FAILED)
 		return -errno;
 	memcpy(text, systrap_stub_image, size);
+	if (p->bring)
+		memcpy((void *)STUB_BRING_ADDR, p->bring, BRING_NUMBERS);
 	if (mprotect(text, STUB_TEXT_SIZE, PROT_READ | PROT_EXEC))
 		return -errno;
 	if (mmap((void *)slot_address(slot), SLOT_SIZE, PROT_READ | PROT_WRITE,

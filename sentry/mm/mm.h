@@ -151,6 +151,12 @@ void aio_table_free(struct aio_table *tab);
 
 /* ---- usermem.c: the only door to guest bytes ---- */
 
+/*
+ * Copies of the current task may come with the syscall or wait for its end (context_brought(),
+ * context_store_later()). user_copies_now() makes those that wait and lets nothing that was brought
+ * count any more: before the task sleeps, before others may look. 0, or -EFAULT.
+ */
+int user_copies_now(struct task *t);
 /* All n bytes or -EFAULT (some may have been copied). */
 int copy_from_user(struct task *t, void *dst, uint64_t src, size_t n);
 int copy_to_user(struct task *t, uint64_t dst, const void *src, size_t n);

@@ -20,6 +20,72 @@
 
 enum copy_dir { COPY_IN, COPY_OUT };
 
+/*
+ * Private memory of a mapping that can not shrink under it, where the guest's own store is sure to
+ * succeed unless another thread unmaps it this moment. The answer is kept until the mm changes.
+ */
+static int is_plain(struct task *t, uint64_t addr, size_t n)
+{
+	struct mm *mm = t->mm;
+
+	if (t->plain_generation != __atomic_load_n(&mm->generation, __ATOMIC_RELAXED) ||
+	    addr < t->plain_start || addr + n > t->plain_end) {
+		lock_acquire(&mm->lock);
+		struct vma *v = vma_find(mm, addr);
+
+		t->plain_generation = 0;
+		if (v && (v->prot & PROT_WRITE) && !v->pkey &&
+		    !(v->flags & (VMA_SHARED | VMA_HOLES | VMA_SPECIAL))) {
+			t->plain_start = v->start;
+			t->plain_end = v->end;
+			t->plain_generation = mm->generation;
+		}
+		lock_release(&mm->lock);
+		if (!t->plain_generation || addr < t->plain_start || addr + n > t->plain_end)
+			return 0;
+	}
+	return 1;
+}
+
+/* Is t's stopped guest thread in the address space that its copies go to, and are they ours? */
+static int may_use_context(struct task *t, uint32_t copies)
+{
+	return (t->copies & copies) && t == current && t->ctx &&
+	       context_addrspace(t->ctx) == t->mm->as;
+}
+
+/* Not worth a copy more than a host call's 0.7 us of it. */
+#define LATER_MAX 8192
+
+/* What can be had without a host call: bytes moved. */
+static size_t copy_cheaply(struct task *t, enum copy_dir dir, uint64_t addr, void *buf, size_t n)
+{
+	if (dir == COPY_OUT) {
+		if (n > LATER_MAX || !may_use_context(t, TASK_COPIES_LATER) || !is_plain(t, addr, n) ||
+		    !context_store_later(t->ctx, gaddr(addr), buf, n)) {
+			/* In order, whatever they may overlap. */
+			if (t == current && (t->copies & TASK_COPIES_WAITING))
+				user_copies_now(t);
+			return 0;
+		}
+		t->copies |= TASK_COPIES_WAITING;
+		return n;
+	}
+	if (t == current && (t->copies & TASK_COPIES_WAITING))
+		user_copies_now(t);
+	if (!may_use_context(t, TASK_COPIES_BROUGHT))
+		return 0;
+	return context_brought(t->ctx, gaddr(addr), buf, n);
+}
+
+int user_copies_now(struct task *t)
+{
+	uint32_t copies = t->copies;
+
+	t->copies &= ~(TASK_COPIES_BROUGHT | TASK_COPIES_WAITING);
+	return (copies & TASK_COPIES_WAITING) && t->ctx ? context_stores_now(t->ctx) : 0;
+}
+
 /* Bytes moved, or -EFAULT when none. may_fill: file pages may be mapped (no VFS lock held). */
 static ssize_t copy_user(struct task *t, enum copy_dir dir, uint64_t addr, void *buf, size_t n,
 			 int may_fill)
@@ -29,6 +95,8 @@ static ssize_t copy_user(struct task *t, enum copy_dir dir, uint64_t addr, void 
 
 	if (!guest_range_ok(addr, n))
 		return -EFAULT;
+	if (t->copies)
+		done = copy_cheaply(t, dir, addr, buf, n);
 	while (done < n) {
 		void *at = (char *)buf + done;
 		ssize_t r = dir == COPY_IN ? addrspace_read(as, gaddr(addr + done), at, n - done)
@@ -94,6 +162,13 @@ ssize_t copy_string_from_user(struct task *t, char *buf, size_t size, uint64_t s
 
 	if (!size)
 		return -ENAMETOOLONG;
+	if (t->copies && guest_range_ok(src, 1)) {
+		done = copy_cheaply(t, COPY_IN, src, buf, size);
+		char *nul = memchr(buf, 0, done);
+
+		if (nul)
+			return nul - buf;
+	}
 	while (done < size) {
 		uint64_t at = src + done;
 		/* Short first, as most strings are; never past the end of a page, which may be
@@ -196,9 +271,17 @@ int copy_struct_from_user(struct task *t, void *dst, size_t ksize, uint64_t src,
 
 /* ---- another process's memory ---- */
 
+static void own_copies_now(struct mm *mm)
+{
+	if (current && current->mm == mm)
+		user_copies_now(current);
+}
+
 ssize_t mm_read(struct mm *mm, void *dst, uint64_t src, size_t n)
 {
 	size_t done = 0;
+
+	own_copies_now(mm);
 
 	if (!guest_range_ok(src, n))
 		return -EFAULT;
@@ -215,6 +298,8 @@ ssize_t mm_read(struct mm *mm, void *dst, uint64_t src, size_t n)
 ssize_t mm_write(struct mm *mm, uint64_t dst, const void *src, size_t n)
 {
 	size_t done = 0;
+
+	own_copies_now(mm);
 
 	if (!guest_range_ok(dst, n))
 		return -EFAULT;
@@ -287,6 +372,37 @@ static ssize_t user_copy_out(struct uio *u, const void *src, size_t n)
 	return user_copy(u, (char *)(uintptr_t)src, n, COPY_OUT);
 }
 
+/* The host copies, and finds out itself what is not there. */
+static ssize_t user_copy_out_mapped(struct uio *u, const void *src, size_t n)
+{
+	struct task *t = u->priv;
+	size_t done = 0;
+
+	if (t->copies)
+		user_copies_now(t);
+	while (done < n && u->left) {
+		size_t room = u->seg->len - u->seg_done, chunk = n - done < room ? n - done : room;
+
+		if (chunk) {
+			ssize_t r = addrspace_write(t->mm->as, gaddr(u->seg->base + u->seg_done),
+						    (const char *)src + done, chunk);
+
+			if (r <= 0)
+				break;
+			done += (size_t)r;
+			chunk -= (size_t)r;
+			uio_advance(u, (size_t)r);
+			if (chunk)
+				break;
+		} else { /* an empty segment */
+			u->seg++;
+			u->seg_count--;
+			u->seg_done = 0;
+		}
+	}
+	return done || !n ? (ssize_t)done : -EFAULT;
+}
+
 static ssize_t user_copy_in(struct uio *u, void *dst, size_t n)
 {
 	return user_copy(u, dst, n, COPY_IN);
@@ -295,6 +411,7 @@ static ssize_t user_copy_in(struct uio *u, void *dst, size_t n)
 static const struct uio_ops g_user_ops = {
 	.copy_out = user_copy_out,
 	.copy_in = user_copy_in,
+	.copy_out_mapped = user_copy_out_mapped,
 };
 
 int uio_init_user(struct task *t, struct uio *u, uint64_t addr, uint64_t len)

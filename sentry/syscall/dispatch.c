@@ -5,6 +5,7 @@
  * signal_deliver() turns restart codes into restarts or EINTR before guest code runs again.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "platform/base/log.h"
 #include "sentry/mm/mm.h"
@@ -47,6 +48,44 @@ static void warn_unserved(uint64_t nr)
 			 g_table[nr].name ? g_table[nr].name : "?");
 }
 
+/* ---- guest memory without host calls ---- */
+
+static uint8_t g_bring[PLATFORM_BRING_NUMBERS];
+static uint8_t g_copies[TABLE_COUNT]; /* TASK_COPIES_* */
+
+_Static_assert(TABLE_COUNT <= PLATFORM_BRING_NUMBERS, "each has its byte");
+
+/* What the kinds of a row's arguments say of it. */
+static void note_kinds(size_t nr, const char *kinds)
+{
+	static const struct {
+		char kind;
+		uint8_t what;
+	} brings[] = { { 'P', BRING_A_STRING },
+		       { 's', BRING_A_STRING },
+		       { 'B', BRING_A_BUFFER },
+		       { 'i', BRING_SOME_PAIRS },
+		       { 't', BRING_A_PAIR } };
+
+	if (strpbrk(kinds, "br"))
+		g_copies[nr] |= TASK_COPIES_LATER;
+	for (uint32_t arg = 0; arg < 5 && kinds[arg]; arg++)
+		for (size_t i = 0; i < sizeof(brings) / sizeof(brings[0]); i++)
+			if (kinds[arg] == brings[i].kind) {
+				g_bring[nr] = PLATFORM_BRING(arg, brings[i].what);
+				g_copies[nr] |= TASK_COPIES_BROUGHT;
+				return;
+			}
+}
+
+const uint8_t *syscall_bring_table(void)
+{
+	for (size_t nr = 0; nr < TABLE_COUNT; nr++)
+		if (g_table[nr].fn && g_table[nr].kinds)
+			note_kinds(nr, g_table[nr].kinds);
+	return g_bring;
+}
+
 static long run(struct task *t, uint64_t nr)
 {
 	const struct syscall_row *row = nr < TABLE_COUNT ? &g_table[nr] : NULL;
@@ -82,6 +121,10 @@ void syscall_dispatch(struct task *t, int foreign_abi)
 	t->syscall_nr = (uint32_t)t->regs.orig_rax;
 	t->in_syscall = 1;
 	t->regs.rax = (uint64_t)-ENOSYS;
+	/* A tracer or a filter may look at, and change, what the call is about to read. */
+	t->copies = t->syscall_nr < TABLE_COUNT && !t->ptrace && !t->seccomp ?
+			    g_copies[t->syscall_nr] :
+			    0;
 	if (__builtin_expect(t->ptrace != NULL, 0) && ptrace_syscall_enter)
 		skip = ptrace_syscall_enter(t);
 	if (!skip && __builtin_expect(t->seccomp != NULL, 0) && seccomp_check && !foreign_abi)
@@ -98,6 +141,8 @@ void syscall_dispatch(struct task *t, int foreign_abi)
 	}
 	if (t->k->memory_limit)
 		mm_oom_check(t);
+	if (__builtin_expect(t->ptrace != NULL, 0) && t->copies && user_copies_now(t))
+		t->regs.rax = (uint64_t)-EFAULT;
 	if (__builtin_expect(t->ptrace != NULL, 0) && ptrace_syscall_exit)
 		ptrace_syscall_exit(t);
 }

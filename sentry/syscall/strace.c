@@ -161,7 +161,7 @@ static void add_arg(struct strace_line *l, struct task *t, char kind, uint64_t v
 		add_timespec(l, t, v);
 		break;
 	default:
-		if (v || kind != 'p')
+		if (v || (kind != 'p' && kind != 'r'))
 			add(l, "%#lx", v);
 		else
 			add(l, "NULL");

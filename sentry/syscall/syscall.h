@@ -21,6 +21,8 @@ typedef long (*syscall_fn)(struct task *t, const struct sysargs *a);
 
 /* Serves the call in t->regs and leaves its result (or restart code) in regs.rax. */
 void syscall_dispatch(struct task *t, int foreign_abi);
+/* What guest threads bring along, for platform_start(); made of table.def. */
+const uint8_t *syscall_bring_table(void);
 const char *syscall_name(uint64_t nr); /* NULL when unknown */
 
 /* ---- hooks of dispatch; a missing definition means the feature is not there ---- */

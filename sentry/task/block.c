@@ -71,6 +71,9 @@ static int sleep_until(struct task *t, uint64_t deadline_ns, uint32_t interrupti
 	int err = 0;
 
 	lock_assert_none_held();
+	/* A failure is the call's own copy that another thread has taken the memory from. */
+	if (t->copies)
+		(void)user_copies_now(t);
 	if (__atomic_exchange_n(&t->wake_word, 0, __ATOMIC_SEQ_CST))
 		return 0;
 	if (__atomic_load_n(&t->work, __ATOMIC_SEQ_CST) & interrupting)

@@ -364,6 +364,7 @@ static void swap_address_space(struct task *t, struct exec_image *x)
 	lock_acquire(&t->k->tasks_lock);
 	tg->past_utime_ns += ns;
 	t->mm = x->mm;
+	t->plain_generation = 0;
 	lock_release(&t->k->tasks_lock);
 	x->ctx = NULL;
 	x->mm = NULL;

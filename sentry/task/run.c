@@ -41,6 +41,12 @@ static void before_guest(struct task *t)
 
 		if (work & TASK_WORK_EXIT)
 			task_exit(t, t->exit_code);
+		/* Before a handler's frame, a stop, a restart: the call's results are in place. */
+		if (t->copies && (work || t->restore_mask)) {
+			if (user_copies_now(t) && t->in_syscall)
+				t->regs.rax = (uint64_t)-EFAULT;
+			t->copies = 0;
+		}
 		if (!work && !t->restore_mask && !(t->in_syscall && is_restart_code(t->regs.rax)))
 			break;
 		/* A kick meant what we are about to look at. */
@@ -51,6 +57,7 @@ static void before_guest(struct task *t)
 			break; /* nothing the signal code could do away with: guest code goes on */
 	}
 	t->in_syscall = 0;
+	t->copies = 0;
 }
 
 static void host_process_gone(struct task *t)

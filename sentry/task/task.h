@@ -248,6 +248,9 @@ struct task {
 	uint64_t last_cpu_ns;		/* [a] guest CPU time when last sampled */
 	struct ptrace_state *ptrace;	/* [tasks] NULL when not traced */
 	struct seccomp_state *seccomp;	/* [t] NULL: no filter */
+	uint32_t copies;		/* [t] TASK_COPIES_*: usermem.c */
+	uint64_t plain_start, plain_end; /* [t] memory where stores may wait: usermem.c ... */
+	uint64_t plain_generation;	/* [t] ... while mm->generation is this; 0 none */
 	int answers;			/* [t] TASK_ANSWERS_*: run.c */
 	struct io_context *aio;
 	uint32_t exec_guard;
@@ -258,6 +261,9 @@ struct task {
 	uint64_t past_utime_ns;		/* [t] guest CPU time in contexts it left by exec */
 	uint64_t task_id;		/* unique, never reused */
 };
+#define TASK_COPIES_BROUGHT 1u /* the guest may have brought an argument along */
+#define TASK_COPIES_LATER   2u /* the syscall's stores may wait until the guest goes on */
+#define TASK_COPIES_WAITING 4u /* some do */
 #define TASK_ANSWERS_GIVEN 1 /* the platform answers some calls of this task by itself */
 #define TASK_ANSWERS_STALE 2 /* ... and must forget how */
 #define TASK_WORK_SIGNAL 1u /* signals may be deliverable: signal_deliver() decides */
