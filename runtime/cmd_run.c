@@ -22,6 +22,7 @@
 #include "runtime/cgroup.h"
 #include "runtime/command.h"
 #include "runtime/error.h"
+#include "runtime/inherit.h"
 #include "runtime/hide.h"
 #include "runtime/launch.h"
 #include "runtime/netns.h"
@@ -34,6 +35,7 @@
 
 struct sandbox {
 	struct run_options o;
+	struct inherited caller;
 	int tty;
 	int log_fd;
 	pid_t sentry, gofer;
@@ -163,6 +165,8 @@ static void add_env(struct bootconf *bc, const struct run_options *o, int tty)
 		must(bootconf_add(bc, "env", o->env[j]), "environment");
 }
 
+static const char *const g_stdio[] = { "stdin_fd", "stdout_fd", "stderr_fd" };
+
 static void build_sentry_conf(struct sandbox *s, struct bootconf *c)
 {
 	const struct run_options *o = &s->o;
@@ -183,7 +187,7 @@ static void build_sentry_conf(struct sandbox *s, struct bootconf *c)
 						o->groups[i]);
 		must(bootconf_add(c, "groups", list), "configuration");
 	}
-	must(bootconf_add(c, "umask", "18"), "configuration");
+	must(inherit_give(&s->caller, c), "configuration");
 	must(bootconf_add(c, "hostname", o->hostname), "configuration");
 	must(bootconf_add(c, "caps", "0x1ffffffffff"), "configuration");
 	if (o->memory)
@@ -232,9 +236,9 @@ static void build_sentry_conf(struct sandbox *s, struct bootconf *c)
 		snprintf(id, sizeof(id), "%zu", i + 1);
 		add_mount(c, "gofer", id, o->binds[i].dst, o->binds[i].readonly ? "ro" : "rw");
 	}
-	must(bootconf_add_u64(c, "stdin_fd", SENTRY_FD_STDIN), "configuration");
-	must(bootconf_add_u64(c, "stdout_fd", SENTRY_FD_STDOUT), "configuration");
-	must(bootconf_add_u64(c, "stderr_fd", SENTRY_FD_STDERR), "configuration");
+	for (int fd = 0; fd < 3; fd++)
+		if (!(s->caller.missing & 1 << fd))
+			must(bootconf_add_u64(c, g_stdio[fd], (uint64_t)(SENTRY_FD_STDIN + fd)), "configuration");
 	must(bootconf_add_u64(c, "log_fd", SENTRY_FD_LOG), "configuration");
 	must(bootconf_add_u64(c, "control_fd", SENTRY_FD_CONTROL), "configuration");
 	must(bootconf_add_u64(c, "gofer_fd", SENTRY_FD_GOFER), "configuration");
@@ -278,9 +282,9 @@ static void start_processes(struct sandbox *s)
 	launch_fd(&k, control_pair[1], SENTRY_FD_CONTROL);
 	launch_fd(&k, gofer_pair[0], SENTRY_FD_GOFER);
 	launch_fd(&k, s->log_fd, SENTRY_FD_LOG);
-	launch_fd(&k, 0, SENTRY_FD_STDIN);
-	launch_fd(&k, 1, SENTRY_FD_STDOUT);
-	launch_fd(&k, 2, SENTRY_FD_STDERR);
+	for (int fd = 0; fd < 3; fd++)
+		if (!(s->caller.missing & 1 << fd))
+			launch_fd(&k, fd, SENTRY_FD_STDIN + fd);
 	if (s->o.netns) {
 		int ns = open(s->o.netns, O_RDONLY | O_CLOEXEC);
 
@@ -425,11 +429,12 @@ static void start_log(const struct sandbox *s)
 
 int run_for_people(int argc, char **argv)
 {
-	struct sandbox s = { .control = -1, .log_fd = -1 };
+	static struct sandbox s = { .control = -1, .log_fd = -1 };
 	struct result r;
 	sigset_t set;
 
 	s.started_ns = phase_begin(0);
+	inherit_take(&s.caller);
 	run_options_parse(&s.o, argc, argv);
 	clock_gettime(CLOCK_MONOTONIC, &s.start);
 	if (s.o.rootfs) {
@@ -451,11 +456,6 @@ int run_for_people(int argc, char **argv)
 	}
 	if (!s.o.log_level)
 		s.o.log_level = s.o.log || s.o.strace ? "info" : "error";
-	/* A caller without 0, 1 or 2 must not lend the sandbox some other file in their place. */
-	for (int fd = 0; fd < 3; fd++)
-		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
-			die(EXIT_SETUP, "fd %d is closed and /dev/null can not take its place", fd);
-
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(g_forwarded) / sizeof(*g_forwarded); i++)
 		sigaddset(&set, g_forwarded[i]);

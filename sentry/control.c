@@ -29,7 +29,7 @@
 #include "sentry/task/task_priv.h"
 
 #define MESSAGE_MAX 8192
-#define KILL_PATIENCE_NS 800000000u
+#define KILL_PATIENCE_NS 500000000u
 
 static struct ktimer g_kill_timer; /* armed by the first lethal signal, g_kill_signal */
 static int g_kill_signal;

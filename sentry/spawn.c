@@ -139,7 +139,7 @@ struct task *spawn_task(struct spawn *s)
 	if (!t->sighand || !t->files)
 		spawn_fail(s, BOOT_EXIT_SETUP, "out of memory");
 	else if (t->cred && !spawn_u64(s, "no_new_privs", 0, 1, &nnp) && !spawn_rlimits(s, tg) &&
-		 !init_fs(s, t)) {
+		 !spawn_inherited(s, t) && !init_fs(s, t)) {
 		t->no_new_privs = nnp != 0;
 		if (!spawn_seccomp(s, t))
 			return t;

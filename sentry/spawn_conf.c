@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +82,27 @@ int spawn_rlimits(struct spawn *s, struct thread_group *tg)
 	while ((v = bootconf_next(s->conf, "rlimit", &pos)))
 		if (set_rlimit(tg->rlimits, v))
 			return spawn_fail(s, BOOT_EXIT_SETUP, "configuration: bad rlimit %s", v);
+	return 0;
+}
+
+/* What a caller of `caisson run` hands on besides limits. */
+int spawn_inherited(struct spawn *s, struct task *t)
+{
+	const char *nice = bootconf_get(s->conf, "nice");
+	uint64_t ignored, blocked;
+	char *end = NULL;
+
+	if (spawn_u64(s, "ignored_signals", 0, UINT64_MAX, &ignored) ||
+	    spawn_u64(s, "blocked_signals", 0, UINT64_MAX, &blocked))
+		return -1;
+	t->nice = nice ? (int)strtol(nice, &end, 10) : 0;
+	if (nice && (!*nice || *end || t->nice < -20 || t->nice > 19))
+		return spawn_fail(s, BOOT_EXIT_SETUP, "configuration: bad nice %s", nice);
+	blocked &= ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
+	t->blocked = blocked;
+	for (int sig = 1; sig <= 64; sig++)
+		if (ignored >> (sig - 1) & 1 && sig != SIGKILL && sig != SIGSTOP)
+			t->sighand->action[sig - 1].handler = (uint64_t)(uintptr_t)SIG_IGN;
 	return 0;
 }
 

@@ -13,6 +13,8 @@ int spawn_u64(struct spawn *s, const char *key, uint64_t dflt, uint64_t max, uin
 /* uid gid groups caps; NULL after spawn_fail. */
 struct cred *spawn_cred(struct spawn *s);
 int spawn_rlimits(struct spawn *s, struct thread_group *tg);
+/* nice ignored_signals blocked_signals */
+int spawn_inherited(struct spawn *s, struct task *t);
 /* seccomp=HEX, a classic BPF program: the process starts under it. */
 int spawn_seccomp(struct spawn *s, struct task *t);
 
