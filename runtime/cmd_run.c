@@ -393,9 +393,12 @@ static void supervise(struct sandbox *s, struct result *r, int sigfd)
 
 	while (waitpid(s->sentry, &status, 0) < 0 && errno == EINTR)
 		;
-	if (!got) {
-		int oom = cgroup_oom_killed(&s->cgroup);
+	int oom = cgroup_oom_killed(&s->cgroup);
 
+	/* The host has taken the program's memory: stubs are its first victims. */
+	if (got && oom && r->signal == SIGKILL && !strcmp(r->reason, "signaled"))
+		snprintf(r->reason, sizeof(r->reason), "oom");
+	if (!got) {
 		snprintf(r->reason, sizeof(r->reason), "%s",
 			 killed_late ? "timeout" : oom ? "oom" : "internal-error");
 		r->signal = oom || killed_late ? SIGKILL : 0;

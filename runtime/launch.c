@@ -323,6 +323,8 @@ static void begin(struct launch *l)
 			    l->what, strerror(-err));
 		}
 	}
+	if (l->oom_score_adj) /* takes a right that few have inside of a container */
+		write_proc(pid, "oom_score_adj", l->oom_score_adj);
 	if (l->cgroup)
 		cgroup_add(l->cgroup, pid);
 	if (write(go[1], "g", 1) != 1)

@@ -26,6 +26,7 @@ struct launch {
 	enum launch_ids ids;
 	const struct cgroup *cgroup; /* where it is put before it runs anything */
 	const char *uid_map, *gid_map; /* maps an engine asks for, instead of those of `ids`; or NULL */
+	const char *oom_score_adj;     /* lowered to this when the caller may; or NULL */
 	unsigned weaker;	     /* enum weaker_layer bits the user allows to be missing */
 	/* fds[i] of the caller becomes fd to[i] of the process; nothing else is open there but 0-2
 	 * (given here too, or /dev/null). */

@@ -37,6 +37,7 @@
 #include "runtime/view.h"
 
 #define NOBODY 65534u
+#define SENTRY_OOM_BELOW 500 /* how much later than its stubs the sentry is to be chosen */
 #define COMMAND_MS 2000 /* how long a client may take to say what it wants */
 
 enum phase { CREATED, RUNNING, PAUSED };
@@ -110,6 +111,8 @@ static void finish_confs(const struct waiter_setup *w)
 	int tty = w->spec->terminal;
 
 	must(bootconf_add(c, "hold", "1"));
+	if (w->spec->have_oom_score_adj)
+		must(bootconf_addf(c, "oom_score_adj", "%d", w->spec->oom_score_adj));
 	must(bootconf_add(c, "log_level", w->log_level));
 	must(bootconf_add_u64(c, "tty", (uint64_t)tty));
 	if (tty) {
@@ -156,7 +159,14 @@ static void start_processes(struct waiter_state *s, int null)
 
 	struct launch k = { .what = "sentry", .binary = sentry_bin, .conf = &w->spec->sentry,
 			    .conf_fd = SENTRY_FD_CONF, .ids = LAUNCH_IDS_NONE };
+	char score[16];
 
+	if (w->spec->have_oom_score_adj) {
+		int below = w->spec->oom_score_adj - SENTRY_OOM_BELOW;
+
+		snprintf(score, sizeof(score), "%d", below < -999 ? -999 : below);
+		k.oom_score_adj = score;
+	}
 	launch_fd(&k, null, 0);
 	launch_fd(&k, null, 1);
 	launch_fd(&k, w->log, 2);

@@ -26,6 +26,7 @@
 #include "sentry/loader/vdso_priv.h"
 #include "sentry/syscall/syscall.h"
 #include "sentry/task/task_priv.h"
+#include "sentry/victim.h"
 
 #define RELEASE_DEFAULT "6.12.0"
 
@@ -110,7 +111,9 @@ static void start_platform(struct kernel *k)
 	err = hostfd_watch_setup();
 	if (err)
 		boot_fail(k, BOOT_EXIT_SETUP, "host events: %s", strerror(-err));
+	victim_begin();
 	err = platform_start(&opt, &k->platform);
+	victim_end();
 	if (err)
 		boot_fail(k, BOOT_EXIT_SETUP, "the platform can not start: %s", strerror(-err));
 }
@@ -153,6 +156,7 @@ int kernel_boot(const struct bootconf *conf)
 	read_settings(k);
 	kernel_start_clocks(k);
 	vdso_clock_probe();
+	victim_prepare();
 	err = sentry_isolate(conf);
 	if (err)
 		boot_fail(k, BOOT_EXIT_SETUP, "the sentry can not isolate itself: %s", strerror(-err));

@@ -390,6 +390,47 @@ def case_bombs():
     check("no mounts and cgroups are left", leftovers() == before, leftovers())
 
 
+def case_oom():
+    """The host's OOM killer takes guest memory, and the sandbox goes on and says how it ended."""
+    box = Box("sh", "-c", "sleep 100 & echo up; wait")
+    box.wait_output("up")
+    score = {p: int(read(f"/proc/{p}/oom_score_adj") or 0) for p in box.all()}
+    stubs = children(box.sentry)
+    check("stubs are killed before the sentry", len(stubs) >= 2 and
+          all(score[p] >= min(1000, score[box.sentry] + 500) for p in stubs), score)
+    box.end()
+    # A limit that the sandbox knows nothing of.
+    v2 = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
+    group = "/sys/fs/cgroup/%scaisson-test-%d" % ("" if v2 else "memory/", os.getpid())
+    try:
+        os.mkdir(group)
+        with open(group + ("/memory.max" if v2 else "/memory.limit_in_bytes"), "w") as f:
+            f.write("150M")
+    except OSError as e:
+        print(f"# no cgroup to limit memory with: {e}")
+        if os.path.isdir(group):
+            os.rmdir(group)
+        return
+    events = group + ("/memory.events" if v2 else "/memory.oom_control")
+    try:
+        enter = lambda: open(group + "/cgroup.procs", "w").write(str(os.getpid()))
+        big = "python3 -c 'x = bytearray(400 << 20)'; echo after $?"
+        status, out, record, _ = run("bash", "-c", big, limit=60, preexec_fn=enter)
+        check("a process that outgrows the host's limit is killed, no other", "after 137" in out and
+              record.get("reason") == "ok", (out, record))
+        check("it was the host's OOM killer", re.search(r"^oom_kill [1-9]", read(events), re.M), read(events))
+        status, out, record, _ = run("python3", "-c", "x = bytearray(400 << 20)", limit=60, preexec_fn=enter)
+        check("and so is the first process", status == 137 and record.get("reason") in ("signaled", "oom"),
+              (status, record))
+    finally:
+        for _ in range(100):
+            try:
+                os.rmdir(group)
+                break
+            except OSError:
+                time.sleep(0.05)
+
+
 def case_ends():
     status, _, record, _ = run("sh", "-c", "kill -9 $$")
     check("kill -9", status == 137 and record.get("reason") == "signaled", (status, record))
