@@ -242,6 +242,15 @@ int context_stores_now(struct context *c)
 	return c->ops->ctx_stores_now ? c->ops->ctx_stores_now(c) : 0;
 }
 
+int context_unpatch(struct context *c, uint64_t from, uint64_t len, int prot)
+{
+	uint64_t end;
+
+	if (__builtin_add_overflow(from, len, &end) || end > GUEST_TASK_SIZE)
+		return -EINVAL;
+	return c->ops->ctx_unpatch ? c->ops->ctx_unpatch(c, from, len, prot) : 0;
+}
+
 int context_answer(struct context *c, int nr, uint32_t value)
 {
 	return c->ops->ctx_answer ? c->ops->ctx_answer(c, nr, value) : 0;

@@ -232,6 +232,11 @@ void context_fpstate_reset(struct context *c);
  * guest's own registers, and what it sees by executing the text from any place, do not change.
  */
 int context_patch(struct context *c, uint64_t after, uint64_t start, uint64_t end);
+/*
+ * Puts back the text of patched sites in the range, since somebody is about to write there: the
+ * guest itself, or its debugger. The pages have protection `prot` afterwards. 0 or -errno.
+ */
+int context_unpatch(struct context *c, uint64_t from, uint64_t len, int prot);
 
 /*
  * Guest memory without a host call, in the syscall that the context has stopped with; the owner's
@@ -270,6 +275,8 @@ struct platform_stats {
 	uint64_t switches, spins_won, sleeps, orders, notifications;
 	uint32_t stubs, pool_ready;
 	uint64_t fast_switches; /* those of patched sites */
+	uint64_t scans_saved;	/* analyses of sites that were known already */
+	uint64_t restored;	/* sites taken back because somebody writes there */
 	uint64_t patched, refused[PLATFORM_REFUSALS]; /* syscall sites; refused by reason */
 	const char *refusal[PLATFORM_REFUSALS]; /* the reasons' names, NULL after the last */
 };

@@ -41,6 +41,7 @@ struct platform_ops {
 	size_t (*ctx_brought)(struct context *c, uint64_t from, void *buf, size_t size); /* or NULL */
 	int (*ctx_store_later)(struct context *c, uint64_t to, const void *buf, size_t size);
 	int (*ctx_stores_now)(struct context *c);
+	int (*ctx_unpatch)(struct context *c, uint64_t from, uint64_t len, int prot);	   /* or NULL */
 	int (*ctx_answer)(struct context *c, int nr, uint32_t value); /* or NULL, with the next */
 	void (*ctx_answers_clear)(struct context *c);
 	int (*ctx_cpu_time)(struct context *c, uint64_t *ns);

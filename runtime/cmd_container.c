@@ -173,19 +173,6 @@ int cmd_list(int argc, char **argv)
 
 /* ---- ps, pause, resume ---- */
 
-/* Asks a living container; dies with its words, or ours. */
-static void ask(struct state *s, const char *cmd, char *buf, struct bootconf *answer)
-{
-	if (!state_pid(s))
-		die(1, "container not running");
-	int r = client_ask(s->dir, cmd, NULL, NULL, buf, answer, ANSWER_MS);
-
-	if (r <= 0)
-		die(1, "%s: %s", cmd, r ? strerror(-r) : "container not running");
-	if (bootconf_get(answer, "error"))
-		die(1, "%s", bootconf_get(answer, "error"));
-}
-
 int cmd_ps(int argc, char **argv)
 {
 	const char *format = "table";
@@ -195,7 +182,7 @@ int cmd_ps(int argc, char **argv)
 	struct state s;
 
 	container_open(&s, begin(options, "ps [-f FORMAT] ID", &argc, &argv), 0);
-	ask(&s, "ps", buf, &a);
+	container_ask(&s, "ps", buf, &a);
 	char *list = strdup(bootconf_get(&a, "pids") ? bootconf_get(&a, "pids") : "");
 	struct json_object *pids = json_object_new_array();
 
@@ -219,7 +206,7 @@ static int freeze(int argc, char **argv, const char *cmd)
 	struct state s;
 
 	container_open(&s, begin(g_none, "pause|resume ID", &argc, &argv), 1);
-	ask(&s, cmd, buf, &a);
+	container_ask(&s, cmd, buf, &a);
 	return 0;
 }
 
@@ -299,7 +286,7 @@ int cmd_events(int argc, char **argv)
 	uint64_t kills;
 
 	container_open(&s, begin(options, "events [--stats] ID", &argc, &argv), 0);
-	ask(&s, "stats", buf, &a);
+	container_ask(&s, "stats", buf, &a);
 	print_json(stats(&s, &a), 0);
 	fflush(stdout);
 	int seconds = atoi(interval);

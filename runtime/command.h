@@ -16,6 +16,7 @@ int cmd_delete(int argc, char **argv);
 int cmd_list(int argc, char **argv);
 int cmd_exec(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
+int cmd_debug(int argc, char **argv);
 int cmd_pause(int argc, char **argv);
 int cmd_resume(int argc, char **argv);
 int cmd_events(int argc, char **argv);

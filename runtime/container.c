@@ -421,3 +421,15 @@ void container_destroy(struct state *s)
 	}
 	state_remove(s);
 }
+
+void container_ask(struct state *s, const char *cmd, char *buf, struct bootconf *answer)
+{
+	if (!state_pid(s))
+		die(1, "container not running");
+	int r = client_ask(s->dir, cmd, NULL, NULL, buf, answer, ANSWER_MS);
+
+	if (r <= 0)
+		die(1, "%s: %s", cmd, r ? strerror(-r) : "container not running");
+	if (bootconf_get(answer, "error"))
+		die(1, "%s", bootconf_get(answer, "error"));
+}

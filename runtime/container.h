@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include "platform/base/bootconf.h"
 #include "runtime/state.h"
 
 struct container_options {
@@ -24,6 +25,8 @@ void container_start(struct state *s);
 const char *container_status(const struct state *s);
 /* Opens or dies with "container does not exist". */
 void container_open(struct state *s, const char *id, int lock);
+/* Asks a living container; dies with its words, or ours. buf: CLIENT_MESSAGE_MAX, behind *answer. */
+void container_ask(struct state *s, const char *cmd, char *buf, struct bootconf *answer);
 /* Kills what lives, removes cgroups and the directory, runs poststop hooks. */
 void container_destroy(struct state *s);
 /* The state object of the specification; the caller puts it. */

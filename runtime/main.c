@@ -31,6 +31,7 @@ static const struct command {
 	{ "features", "print what the OCI side supports", cmd_features },
 	{ "checkpoint", "not supported", cmd_checkpoint },
 	{ "restore", "not supported", cmd_checkpoint },
+	{ "debug", "look into a running container", cmd_debug },
 	{ "doctor", "say what this host can do, and what is missing", cmd_doctor },
 	{ "version", "print the version", cmd_version },
 	{ "help", "print this", cmd_help },

@@ -6,7 +6,7 @@
  *				holds for init too
  *   cmd=kill reason=		ends the sandbox
  *   cmd=start			with hold=1: the program may run now
- *   cmd=ps | cmd=stats		answered on the connection that comes along
+ *   cmd=ps | cmd=stats | cmd=patches  answered on the connection that comes along
  *   cmd=limits pids= memory=	new limits
  *   cmd=exec			a new process; with it come the asker's connection, a
  *				configuration, and up to three fds for its stdio (control_exec.c)
@@ -227,6 +227,33 @@ static void do_stats(struct kernel *k, struct message *m)
 	bootconf_free(&a);
 }
 
+/* Lines for people: NAME COUNT. */
+static void do_patches(struct kernel *k, struct message *m)
+{
+	struct platform_stats st = { 0 };
+	struct bootconf a;
+	int err;
+
+	platform_stats(k->platform, &st);
+	bootconf_init(&a);
+	err = bootconf_addf(&a, "line", "patched %llu", (unsigned long long)st.patched);
+	for (int i = 0; i < PLATFORM_REFUSALS && !err; i++)
+		if (st.refusal[i] && st.refused[i])
+			err = bootconf_addf(&a, "line", "refused, %s %llu", st.refusal[i],
+					    (unsigned long long)st.refused[i]);
+	if (!err)
+		err = bootconf_addf(&a, "line", "restored %llu", (unsigned long long)st.restored);
+	if (!err)
+		err = bootconf_addf(&a, "line", "known before %llu", (unsigned long long)st.scans_saved);
+	if (!err)
+		err = bootconf_addf(&a, "line", "calls from patched sites %llu", (unsigned long long)st.fast_switches);
+	if (!err)
+		err = bootconf_addf(&a, "line", "all stops of guest code %llu", (unsigned long long)st.switches);
+	if (!err)
+		answer(m, &a);
+	bootconf_free(&a);
+}
+
 static void do_limits(struct kernel *k, struct message *m)
 {
 	uint64_t pids, memory;
@@ -256,6 +283,7 @@ static const struct {
 } g_commands[] = {
 	{ "winsize", do_winsize, 0 }, { "signal", do_signal, 1 }, { "kill", do_kill, 0 },
 	{ "start", do_start, 0 },     { "ps", do_ps, 0 },	  { "stats", do_stats, 0 },
+	{ "patches", do_patches, 0 },
 	{ "limits", do_limits, 1 },   { "exec", do_exec, 0 },
 };
 

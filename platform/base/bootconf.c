@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 void bootconf_init(struct bootconf *bc)
@@ -89,7 +90,9 @@ int bootconf_read(struct bootconf *bc, int fd)
 
 		if (err)
 			return err;
-		ssize_t n = read(fd, bc->data + bc->size, 65536);
+		struct iovec room = { bc->data + bc->size, 65536 };
+		/* What read(2) does; the sentry, which takes configurations later too, has only this. */
+		ssize_t n = preadv2(fd, &room, 1, -1, 0);
 
 		if (n < 0 && errno == EINTR)
 			continue;

@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "platform/systrap/systrap.h"
+#include "platform/systrap/patch.h"
 
 _Static_assert(BRING_NUMBERS == PLATFORM_BRING_NUMBERS && BRING_STRING == BRING_A_STRING &&
 		       BRING_BUFFER == BRING_A_BUFFER && BRING_PAIRS == BRING_SOME_PAIRS &&
@@ -54,6 +54,7 @@ size_t systrap_ctx_brought(struct context *base, uint64_t from, void *buf, size_
 	if (size > c->in_size - at)
 		size = c->in_size - at;
 	memcpy(buf, room(c, SLOT_IN) + at, size);
+	patch_hide(c->as, from, buf, size);
 	return size;
 }
 

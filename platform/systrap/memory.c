@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "platform/systrap/systrap.h"
+#include "platform/systrap/patch.h"
 
 /* Adds the order for op. Which ones are notified must agree with trap_filter.c. */
 static void add_mem_op(struct order_list *l, const struct mem_op *op)
@@ -194,9 +194,8 @@ static ssize_t transfer(struct systrap_addrspace *as, uint64_t at, void *buf, si
 /* More than 2 GiB in one call would be cut by the host without saying where memory ended. */
 #define TRANSFER_MAX (1u << 30)
 
-ssize_t systrap_as_read(struct addrspace *base, uint64_t from, void *buf, size_t len)
+ssize_t systrap_as_peek(struct systrap_addrspace *as, uint64_t from, void *buf, size_t len)
 {
-	struct systrap_addrspace *as = to_addrspace(base);
 	size_t done = 0;
 
 	/*
@@ -222,6 +221,15 @@ ssize_t systrap_as_read(struct addrspace *base, uint64_t from, void *buf, size_t
 			break;
 	}
 	return (ssize_t)done;
+}
+
+ssize_t systrap_as_read(struct addrspace *base, uint64_t from, void *buf, size_t len)
+{
+	ssize_t n = systrap_as_peek(to_addrspace(base), from, buf, len);
+
+	if (n > 0)
+		patch_hide(to_addrspace(base), from, buf, (size_t)n);
+	return n;
 }
 
 ssize_t systrap_as_write(struct addrspace *base, uint64_t to, const void *buf, size_t len)

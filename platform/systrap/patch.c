@@ -21,7 +21,7 @@
  * guests map r-- and r-x. A fork shares its parent's area as it shares the text; entries are only
  * ever added. So what a guest process can read there is about its own text or its ancestors'.
  */
-#include "platform/systrap/patch.h"
+#include "platform/systrap/patch_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,24 +44,6 @@ _Static_assert(PATCH_VERDICTS <= PLATFORM_REFUSALS, "statistics have room");
 _Static_assert(GUEST_RESERVED_END - GUEST_RESERVED_START == PATCH_TABLE_SIZE, "the table");
 _Static_assert(GUEST_RESERVED_START >> 16 == 0x6060, "the upper half of an entry's address traps");
 
-struct patch_site {
-	uint64_t start; /* of the displaced instructions */
-	uint32_t entry; /* its table entry */
-	uint8_t length, boundaries;
-	uint8_t bytes[12]; /* what was displaced */
-};
-
-struct patch_area {
-	struct ref ref;
-	struct systrap *plat;
-	uint32_t index;
-	uint8_t *table, *trampolines; /* the sentry's view */
-	struct lock lock;	      /* RANK_PLATFORM */
-	uint32_t count;		      /* [a] sites; a site never changes once counted */
-	struct patch_site *sites;     /* TRAMPOLINE_COUNT */
-	uint8_t used[PATCH_TABLE_SIZE / 8]; /* [lock] a bit for each byte of the table */
-};
-
 /* ---- the sandbox's memory for areas ---- */
 
 int patch_start(struct systrap *p)
@@ -83,26 +65,33 @@ int patch_start(struct systrap *p)
 	return 0;
 }
 
+void patch_log(struct systrap *p)
+{
+	struct platform_stats st;
+
+	if (!p->patch_memory || !log_enabled(LOG_INFO))
+		return;
+	patch_stats(p, &st);
+	log_info("systrap: %llu of %llu switches from patched sites, %llu sites patched, %llu analysed "
+		 "before, %llu restored",
+		 (unsigned long long)st.fast_switches,
+		 (unsigned long long)__atomic_load_n(&p->stats.switches, __ATOMIC_RELAXED),
+		 (unsigned long long)st.patched, (unsigned long long)st.scans_saved,
+		 (unsigned long long)st.restored);
+	for (int i = PATCH_OK + 1; i < PATCH_VERDICTS; i++)
+		if (st.refused[i])
+			log_info("systrap: %llu sites refused: %s", (unsigned long long)st.refused[i],
+				 patch_verdict_name((enum patch_verdict)i));
+}
+
 void patch_stop(struct systrap *p)
 {
-	if (p->patch_memory) {
-		struct platform_stats st;
-
-		patch_stats(p, &st);
-		log_info("systrap: %llu of %llu switches from patched sites, %llu sites patched",
-			 (unsigned long long)st.fast_switches,
-			 (unsigned long long)__atomic_load_n(&p->stats.switches, __ATOMIC_RELAXED),
-			 (unsigned long long)st.patched);
-		for (int i = PATCH_OK + 1; i < PATCH_VERDICTS; i++)
-			if (st.refused[i])
-				log_info("systrap: %llu sites refused: %s",
-					 (unsigned long long)st.refused[i],
-					 patch_verdict_name((enum patch_verdict)i));
+	if (p->patch_memory)
 		munmap(p->patch_memory, AREA_COUNT * AREA_SIZE);
-	}
 	if (p->patch_fd >= 0)
 		close(p->patch_fd);
 	lock_destroy(&p->scan_lock);
+	patch_cache_free(&p->scan_cache);
 	patch_scan_stop();
 }
 
@@ -110,6 +99,8 @@ void patch_stats(struct systrap *p, struct platform_stats *st)
 {
 	st->fast_switches = __atomic_load_n(&p->stats.fast_switches, __ATOMIC_RELAXED);
 	st->patched = __atomic_load_n(&p->stats.patched, __ATOMIC_RELAXED);
+	st->scans_saved = __atomic_load_n(&p->stats.scans_saved, __ATOMIC_RELAXED);
+	st->restored = __atomic_load_n(&p->stats.restored, __ATOMIC_RELAXED);
 	for (int i = 0; i < PATCH_VERDICTS; i++) {
 		st->refused[i] = __atomic_load_n(&p->stats.refused[i], __ATOMIC_RELAXED);
 		st->refusal[i] = patch_verdict_name((enum patch_verdict)i);
@@ -117,11 +108,6 @@ void patch_stats(struct systrap *p, struct platform_stats *st)
 }
 
 /* ---- areas ---- */
-
-static struct patch_area *area_of(const struct systrap_addrspace *as)
-{
-	return __atomic_load_n(&as->area, __ATOMIC_ACQUIRE);
-}
 
 static struct patch_area *area_new(struct systrap *p)
 {
@@ -295,6 +281,14 @@ static void write_trampoline(struct patch_area *a, uint32_t index, const struct 
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
+/* For patch_hide(), which may look at any time. */
+static void note_page(struct patch_area *a, uint64_t addr)
+{
+	uint32_t bit = patch_page_bit(addr);
+
+	__atomic_fetch_or(&a->pages[bit / 64], 1ull << (bit % 64), __ATOMIC_RELEASE);
+}
+
 /* The site's table entry, made when it is new to the area; 0 when there is no room. */
 static uint32_t site_entry(struct patch_area *a, uint64_t start, const uint8_t *bytes,
 			   const struct patch_plan *plan)
@@ -317,6 +311,8 @@ static uint32_t site_entry(struct patch_area *a, uint64_t start, const uint8_t *
 		s->length = plan->length;
 		s->boundaries = plan->boundaries;
 		memcpy(s->bytes, bytes, plan->length);
+		note_page(a, start);
+		note_page(a, start + PATCH_JUMP_SIZE - 1);
 		write_trampoline(a, a->count, s);
 		__atomic_store_n(&a->count, a->count + 1, __ATOMIC_RELEASE);
 	}
@@ -324,29 +320,33 @@ static uint32_t site_entry(struct patch_area *a, uint64_t start, const uint8_t *
 	return entry;
 }
 
-/* Puts the jump into the text, which is not executable for that moment. With op_lock. */
-static int write_text(struct systrap_context *c, uint64_t start, uint32_t entry)
+int patch_write_text(struct systrap_context *c, uint64_t start, const uint8_t *bytes, int prot)
 {
 	struct systrap_addrspace *as = c->as;
 	uint64_t first = start & PAGE_MASK_;
 	uint64_t len = ((start + PATCH_JUMP_SIZE - 1) & PAGE_MASK_) + GUEST_PAGE_SIZE - first;
-	uint8_t jump[PATCH_JUMP_SIZE] = { 0xff, 0x24, 0x25 };
 	struct order_list l;
 	int ret, back;
 
-	memcpy(jump + 3, &entry, 4);
 	__atomic_fetch_add(&as->patch_generation, 1, __ATOMIC_SEQ_CST);
 	order_begin(&l, c);
 	order_add(&l, 1, -1, SYS_mprotect, first, len, PROT_READ | PROT_WRITE, 0, 0, 0);
 	ret = order_run(&l);
-	if (!ret && addrspace_write(&as->base, gaddr(start), jump, sizeof(jump)) !=
-			    (ssize_t)sizeof(jump))
+	if (!ret && addrspace_write(&as->base, gaddr(start), bytes, PATCH_JUMP_SIZE) != PATCH_JUMP_SIZE)
 		ret = -EFAULT;
 	order_begin(&l, c);
-	order_add(&l, 0, -1, SYS_mprotect, first, len, PROT_READ | PROT_EXEC, 0, 0, 0);
+	order_add(&l, (prot & PROT_WRITE) != 0, -1, SYS_mprotect, first, len, (uint64_t)prot, 0, 0, 0);
 	back = order_run(&l);
 	__atomic_fetch_add(&as->patch_generation, 1, __ATOMIC_SEQ_CST);
 	return ret ? ret : back;
+}
+
+static int write_jump(struct systrap_context *c, uint64_t start, uint32_t entry)
+{
+	uint8_t jump[PATCH_JUMP_SIZE] = { 0xff, 0x24, 0x25 };
+
+	memcpy(jump + 3, &entry, 4);
+	return patch_write_text(c, start, jump, PROT_READ | PROT_EXEC);
 }
 
 /* ---- which sites are worth it ---- */
@@ -396,6 +396,23 @@ static int refuse(struct systrap_context *c, uint64_t after, enum patch_verdict 
 	return -EINVAL;
 }
 
+/* The decoder's verdict, or what it said of the same bytes in this process or another. */
+static enum patch_verdict scan(struct systrap *p, const uint8_t *text, size_t before,
+			       struct patch_plan *plan)
+{
+	enum patch_verdict why = PATCH_MEMORY;
+
+	lock_acquire(&p->scan_lock);
+	if (patch_cache_find(&p->scan_cache, text, before, &why, plan)) {
+		stat_add(&p->stats.scans_saved);
+	} else if (!patch_scan_start()) {
+		why = patch_scan(text, before, plan);
+		patch_cache_add(&p->scan_cache, text, before, why, plan);
+	}
+	lock_release(&p->scan_lock);
+	return why;
+}
+
 /* #hostcalls: brk mmap munmap (capstone's memory) */
 int systrap_ctx_patch(struct context *base, uint64_t after, uint64_t start, uint64_t end)
 {
@@ -413,14 +430,11 @@ int systrap_ctx_patch(struct context *base, uint64_t after, uint64_t start, uint
 
 	if (before > PATCH_SCAN_BEFORE)
 		before = PATCH_SCAN_BEFORE;
-	if (addrspace_read(&as->base, gaddr(after - 2 - before), text, before + 2) !=
-	    (ssize_t)(before + 2))
+	if (systrap_as_peek(as, after - 2 - before, text, before + 2) != (ssize_t)(before + 2))
 		return refuse(c, after, PATCH_MEMORY);
 	if (text[before] != 0x0f || text[before + 1] != 0x05)
 		return -EINVAL; /* patched already, or a jump into one that is */
-	lock_acquire(&c->plat->scan_lock);
-	why = patch_scan_start() ? PATCH_MEMORY : patch_scan(text, before, &plan);
-	lock_release(&c->plat->scan_lock);
+	why = scan(c->plat, text, before, &plan);
 	if (why != PATCH_OK)
 		return refuse(c, after, why);
 
@@ -434,7 +448,7 @@ int systrap_ctx_patch(struct context *base, uint64_t after, uint64_t start, uint
 	if (!ret && !(entry = site_entry(as->area, after - 2 - plan.length, bytes, &plan)))
 		why = PATCH_FULL;
 	if (entry)
-		ret = write_text(c, after - 2 - plan.length, entry);
+		ret = write_jump(c, after - 2 - plan.length, entry);
 	lock_release(&as->op_lock);
 	if (ret)
 		why = PATCH_MEMORY;
@@ -442,68 +456,4 @@ int systrap_ctx_patch(struct context *base, uint64_t after, uint64_t start, uint
 		return refuse(c, after, why);
 	stat_add(&c->plat->stats.patched);
 	return 0;
-}
-
-/* ---- where a stopped thread really is ---- */
-
-int patch_place(struct systrap_addrspace *as, uint64_t rip, struct patch_place *pl)
-{
-	struct patch_area *a = area_of(as);
-	uint64_t index = (rip - TRAMPOLINE_ADDR) / TRAMPOLINE_SIZE;
-	uint64_t offset = (rip - TRAMPOLINE_ADDR) % TRAMPOLINE_SIZE;
-
-	if (!a || rip < TRAMPOLINE_ADDR || index >= __atomic_load_n(&a->count, __ATOMIC_ACQUIRE))
-		return 0;
-	const struct patch_site *s = &a->sites[index];
-
-	pl->at_call = offset >= s->length;
-	pl->rip = s->start + (pl->at_call ? s->length : offset);
-	pl->after = s->start + s->length + 2;
-	return 1;
-}
-
-/* The site at `start`, if the guest's text has its jump there now. */
-static const struct patch_site *site_at(struct systrap_addrspace *as, struct patch_area *a,
-					uint64_t start)
-{
-	uint8_t now[PATCH_JUMP_SIZE];
-	uint32_t entry;
-
-	if (addrspace_read(&as->base, gaddr(start), now, sizeof(now)) != (ssize_t)sizeof(now) ||
-	    now[0] != 0xff || now[1] != 0x24 || now[2] != 0x25)
-		return NULL;
-	memcpy(&entry, now + 3, 4);
-	for (uint32_t i = 0; i < __atomic_load_n(&a->count, __ATOMIC_ACQUIRE); i++)
-		if (a->sites[i].start == start && a->sites[i].entry == entry)
-			return &a->sites[i];
-	return NULL;
-}
-
-int patch_undefined(struct systrap_addrspace *as, uint64_t rip, uint64_t *to)
-{
-	struct patch_area *a = area_of(as);
-
-	if (!a)
-		return 0;
-	for (uint32_t b = 3; b < PATCH_JUMP_SIZE; b++) {
-		const struct patch_site *s = site_at(as, a, rip - b);
-
-		if (!s || !(s->boundaries & 1u << b))
-			continue;
-		if (b == s->length) {
-			*to = rip + 2;
-			return 1;
-		}
-		*to = TRAMPOLINE_ADDR + (uint64_t)(s - a->sites) * TRAMPOLINE_SIZE + b;
-		return 2;
-	}
-	return 0;
-}
-
-uint64_t patch_step(struct systrap_addrspace *as, uint64_t rip)
-{
-	struct patch_area *a = area_of(as);
-	const struct patch_site *s = a ? site_at(as, a, rip) : NULL;
-
-	return s ? TRAMPOLINE_ADDR + (uint64_t)(s - a->sites) * TRAMPOLINE_SIZE : rip;
 }

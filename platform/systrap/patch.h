@@ -8,6 +8,8 @@
 
 int patch_start(struct systrap *p);
 void patch_stop(struct systrap *p);
+/* The counts, into the log. */
+void patch_log(struct systrap *p);
 void patch_stats(struct systrap *p, struct platform_stats *st);
 
 int systrap_ctx_patch(struct context *c, uint64_t after, uint64_t start, uint64_t end);
@@ -30,6 +32,9 @@ int patch_place(struct systrap_addrspace *as, uint64_t rip, struct patch_place *
  * which ends at *to. 2: rip was another displaced instruction, whose copy is at *to.
  */
 int patch_undefined(struct systrap_addrspace *as, uint64_t rip, uint64_t *to);
+/* Makes what was read from the guest at `from` look as if nothing had been patched. */
+void patch_hide(struct systrap_addrspace *as, uint64_t from, uint8_t *buf, size_t len);
+int systrap_ctx_unpatch(struct context *c, uint64_t from, uint64_t len, int prot);
 /* Where to go on instead of rip when single-stepping: the trampoline, if rip is a patched site. */
 uint64_t patch_step(struct systrap_addrspace *as, uint64_t rip);
 

@@ -141,13 +141,20 @@ int patch_trapping_byte(uint8_t b)
 	}
 }
 
-/* Marks the boundaries of the decoding from `start`; 0 when it does not arrive at the syscall. */
-static int follow(const uint8_t *code, size_t start, size_t before, uint8_t *marks)
+#define NOT_DECODED 0xff
+
+/*
+ * Marks the boundaries of the decoding from `start`; 0 when it does not arrive at the syscall.
+ * lengths[] keeps what each place decodes to: most decodings soon share their path.
+ */
+static int follow(const uint8_t *code, size_t start, size_t before, uint8_t *lengths, uint8_t *marks)
 {
 	size_t at = start;
 
 	while (at < before) {
-		size_t n = decode(code + at, before + 2 - at);
+		if (lengths[at] == NOT_DECODED)
+			lengths[at] = (uint8_t)decode(code + at, before + 2 - at);
+		size_t n = lengths[at];
 
 		if (!n)
 			return 0;
@@ -160,15 +167,16 @@ static int follow(const uint8_t *code, size_t start, size_t before, uint8_t *mar
 /* Decodes from every start. Leaves which boundaries all decodings have, and which any has. */
 static unsigned int survey(const uint8_t *code, size_t before, uint8_t *all, uint8_t *any)
 {
-	uint8_t marks[PATCH_SCAN_BEFORE];
+	uint8_t marks[PATCH_SCAN_BEFORE], lengths[PATCH_SCAN_BEFORE];
 	unsigned int arrived = 0;
 
 	memset(all, 1, PATCH_SCAN_BEFORE);
 	memset(any, 0, PATCH_SCAN_BEFORE);
+	memset(lengths, NOT_DECODED, sizeof(lengths));
 	/* Each byte once: whatever instruction really covers the last start's place is among them. */
 	for (size_t start = 0; start + PATCH_MAX_BYTES <= before; start++) {
 		memset(marks, 0, sizeof(marks));
-		if (!follow(code, start, before, marks))
+		if (!follow(code, start, before, lengths, marks))
 			continue;
 		arrived++;
 		for (size_t i = before - MAX_DISPLACED; i < before; i++) {

@@ -179,6 +179,7 @@ static void systrap_stop(struct platform *base)
 	struct systrap *p = container_of(base, struct systrap, base);
 	struct systrap_addrspace *as;
 
+	patch_log(p);
 	__atomic_store_n(&p->stopping, 1, __ATOMIC_SEQ_CST);
 	lock_acquire(&p->spawn_lock);
 	pthread_cond_broadcast(&p->pool_changed);
@@ -308,6 +309,7 @@ const struct platform_ops systrap_ops = {
 	.ctx_brought = systrap_ctx_brought,
 	.ctx_store_later = systrap_ctx_store_later,
 	.ctx_stores_now = systrap_ctx_stores_now,
+	.ctx_unpatch = systrap_ctx_unpatch,
 	.ctx_answer = systrap_ctx_answer,
 	.ctx_answers_clear = systrap_ctx_answers_clear,
 	.ctx_cpu_time = systrap_ctx_cpu_time,

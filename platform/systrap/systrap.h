@@ -20,6 +20,7 @@
 #include "platform/base/lock.h"
 #include "platform/base/refs.h"
 #include "platform/platform_priv.h"
+#include "platform/systrap/patch_cache.h"
 #include "platform/systrap/sysmsg.h"
 
 /* A host call that a stub thread has been ordered to make and that needs the sentry's consent. */
@@ -136,7 +137,8 @@ struct systrap {
 	uint32_t flags;	       /* PLATFORM_* */
 	int patch_fd;	       /* the memory of patch areas: see patch.c */
 	uint8_t *patch_memory; /* the sentry's view; NULL: no patching */
-	struct lock scan_lock; /* capstone */
+	struct lock scan_lock; /* capstone, scan_cache */
+	struct patch_cache scan_cache;
 	uint64_t area_used[16]; /* [L] a bit for each area */
 	const uint8_t *bring; /* BRING_NUMBERS bytes, or NULL; for the zygote */
 	uint8_t slot_used_once[SLOT_COUNT]; /* [a] its bounce room holds somebody's bytes */
@@ -279,6 +281,8 @@ int systrap_mem(struct context *c, const struct mem_op *ops, size_t count, size_
 int systrap_cmpxchg32(struct context *c, uint64_t at, uint32_t expect, uint32_t new_val,
 		      uint32_t *old);
 ssize_t systrap_as_read(struct addrspace *as, uint64_t from, void *buf, size_t len);
+/* The bytes as they are, jumps of patched sites included. */
+ssize_t systrap_as_peek(struct systrap_addrspace *as, uint64_t from, void *buf, size_t len);
 ssize_t systrap_as_write(struct addrspace *as, uint64_t to, const void *buf, size_t len);
 int systrap_ctx_cpu_time(struct context *c, uint64_t *ns);
 

@@ -108,6 +108,8 @@ static int protect_locked(struct task *t, uint64_t start, uint64_t end, int prot
 	err = vma_split_at(mm, start);
 	if (!err)
 		err = vma_split_at(mm, stop);
+	if (!err && (prot & PROT_WRITE)) /* patched sites are in text that nobody can write */
+		err = context_unpatch(t->ctx, start, stop - start, PROT_READ | PROT_EXEC);
 	if (!err)
 		err = host_protect(mm, t->ctx, start, stop, prot);
 	if (!err) {

@@ -34,8 +34,10 @@ static int write_page(struct task *t, uint64_t addr, const void *buf, size_t n)
 	if (v && !(v->flags & VMA_SHARED) && (v->max_prot & PROT_WRITE)) {
 		int prot = (int)v->prot;
 
+		err = context_unpatch(t->ctx, addr, n, prot);
 		/* Still executable meanwhile: other threads may run there. */
-		err = host_protect(t, page, prot | PROT_READ | PROT_WRITE);
+		if (!err)
+			err = host_protect(t, page, prot | PROT_READ | PROT_WRITE);
 		if (!err) {
 			if (addrspace_write(t->mm->as, gaddr(addr), buf, n) != (ssize_t)n)
 				err = -EIO;

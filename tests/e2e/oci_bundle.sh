@@ -91,6 +91,10 @@ check "a signal to a paused container is taken" oci kill one WINCH
 check "resume" oci resume one
 check "it goes on" oci exec one true
 check "events" sh -c "'$CAISSON' --root '$R' events --stats one | grep -q '\"type\":\"stats\".*\"cpu\".*\"memory\".*\"pids\"'"
+oci exec one sh -c 'i=0; while [ $i -lt 300 ]; do read -r x </proc/self/stat; i=$((i+1)); done' </dev/null
+check "debug patch" sh -c "'$CAISSON' --root '$R' debug patch one | grep -Eq '^patched [1-9]'"
+check "debug patch by process" is "$(oci debug patch "$(cat "$T/pid")" | grep -c '^patched ')" 1
+says "debug patch of nothing" 1 "no container has the id or the process 999999" oci debug patch 999999
 check "list" is "$(oci list -q)" one
 check "kill" oci kill one KILL
 check "state is stopped" wait_state one stopped

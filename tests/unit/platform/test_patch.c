@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "platform/base/log.h"
-#include "platform/systrap/patch_scan.h"
+#include "platform/systrap/patch_cache.h"
 #include "tests/unit/platform/guest_code.h"
 
 /* ---- the decoder ---- */
@@ -337,6 +337,81 @@ START_TEST(every_form_works_before_and_after)
 	ck_assert_uint_eq(g.regs.rip, PAT(mov_call) + 2);
 	ck_assert_uint_eq(g.regs.rax, 39);
 	guest_free(&g);
+}
+END_TEST
+
+START_TEST(text_reads_as_it_was_and_comes_back)
+{
+	struct guest g;
+	struct platform_stats st;
+	uint64_t size = (uint64_t)(patch_code_end - patch_code_start), fast;
+	uint8_t now[0x1000], part[3];
+
+	load(&g);
+	run_to_call(&g, PAT(mov), PAT(mov_call) + 2);
+	ck_assert_int_eq(patch(&g, PAT(mov_call) + 2), 0);
+	ck_assert_int_eq(addrspace_read(g.as, gaddr(PCODE), now, size), (ssize_t)size);
+	ck_assert_int_eq(memcmp(now, patch_code_start, size), 0);
+	ck_assert_int_eq(addrspace_read(g.as, gaddr(PAT(mov) + 3), part, 3), 3);
+	ck_assert_int_eq(memcmp(part, patch_mov + 3, 3), 0);
+	run_to_call(&g, PAT(mov), PAT(mov_call) + 2);
+	run_to_call(&g, PAT(mov), PAT(mov_call) + 2);
+	fast = fast_switches();
+	ck_assert_uint_gt(fast, 0);
+	/* A range beside it leaves it alone. */
+	ck_assert_int_eq(context_unpatch(g.c, PAT(mov_call) + 2, 8, PROT_READ | PROT_EXEC), 0);
+	run_to_call(&g, PAT(mov), PAT(mov_call) + 2);
+	ck_assert_uint_eq(fast_switches(), fast + 1);
+	ck_assert_int_eq(context_unpatch(g.c, PAT(mov_call), 1, PROT_READ | PROT_EXEC), 0);
+	platform_stats(g_plat, &st);
+	ck_assert_uint_eq(st.restored, 1);
+	run_to_call(&g, PAT(mov), PAT(mov_call) + 2);
+	ck_assert_uint_eq(fast_switches(), fast + 1);
+	/* And again, by what is known of these bytes. */
+	ck_assert_int_eq(patch(&g, PAT(mov_call) + 2), 0);
+	platform_stats(g_plat, &st);
+	ck_assert_uint_ge(st.scans_saved, 1);
+	run_to_call(&g, PAT(mov), PAT(mov_call) + 2);
+	run_to_call(&g, PAT(mov), PAT(mov_call) + 2);
+	ck_assert_uint_gt(fast_switches(), fast + 1);
+	guest_free(&g);
+}
+END_TEST
+
+START_TEST(verdicts_are_kept_by_content)
+{
+	struct patch_cache cache = { NULL };
+	struct patch_plan plan = { .length = 5, .boundaries = 0x60 }, out;
+	enum patch_verdict why;
+	uint8_t code[PATCH_SCAN_BEFORE], other[PATCH_SCAN_BEFORE];
+
+	memset(code, 0x90, sizeof(code));
+	memcpy(other, code, sizeof(code));
+	other[PATCH_SCAN_BEFORE - 1] = 0x91;
+	ck_assert_int_eq(patch_cache_find(&cache, code, sizeof(code), &why, &out), 0);
+	patch_cache_add(&cache, code, sizeof(code), PATCH_OK, &plan);
+	ck_assert_int_eq(patch_cache_find(&cache, code, sizeof(code), &why, &out), 1);
+	ck_assert_int_eq(why, PATCH_OK);
+	ck_assert_int_eq(memcmp(&out, &plan, sizeof(plan)), 0);
+	ck_assert_int_eq(patch_cache_find(&cache, other, sizeof(other), &why, &out), 0);
+	ck_assert_int_eq(patch_cache_find(&cache, code, sizeof(code) - 1, &why, &out), 0);
+	patch_cache_add(&cache, other, sizeof(other), PATCH_BRANCH, NULL);
+	ck_assert_int_eq(patch_cache_find(&cache, other, sizeof(other), &why, &out), 1);
+	ck_assert_int_eq(why, PATCH_BRANCH);
+	/* More than there is room for: some are forgotten, none is wrong. */
+	for (uint32_t i = 0; i < 5000; i++) {
+		memcpy(code, &i, 4);
+		patch_cache_add(&cache, code, sizeof(code), (enum patch_verdict)(1 + i % 5), NULL);
+	}
+	for (uint32_t i = 0, found = 0; i < 5000; i++) {
+		memcpy(code, &i, 4);
+		if (patch_cache_find(&cache, code, sizeof(code), &why, &out)) {
+			ck_assert_uint_eq(why, 1 + i % 5);
+			found++;
+		}
+		ck_assert(i < 4999 || found > 500);
+	}
+	patch_cache_free(&cache);
 }
 END_TEST
 
@@ -744,6 +819,8 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 600);
 	tcase_add_test(tc, every_form_works_before_and_after);
+	tcase_add_test(tc, text_reads_as_it_was_and_comes_back);
+	tcase_add_test(scan_case, verdicts_are_kept_by_content);
 	tcase_add_test(tc, faults_and_steps_in_displaced_code_are_the_sites);
 	tcase_add_test(tc, a_guest_that_uses_gs_keeps_it);
 	tcase_add_test(tc, extended_state_is_there_after_a_patched_call);
