@@ -31,6 +31,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "platform/base/fence.h"
 #include "platform/base/log.h"
 
 #define AREA_COUNT 1024
@@ -278,7 +279,7 @@ static void write_trampoline(struct patch_area *a, uint32_t index, const struct 
 				  (base + (uint64_t)(at + 4 - start))));
 	memset(at, 0xcc, (size_t)(start + TRAMPOLINE_SIZE - at));
 	memcpy(a->table + (s->entry - GUEST_RESERVED_START), &base, sizeof(base));
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	fence_full();
 }
 
 /* For patch_hide(), which may look at any time. */

@@ -49,7 +49,7 @@ int vdso_start(struct kernel *k)
 	size_t bytes = (size_t)(vdso_image_end - vdso_image_start);
 	struct cred *cred = cred_new(0, 0, 0);
 	struct file *f;
-	void *page;
+	void *page = NULL;
 	int err;
 
 	if (!cred)

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "platform/base/fence.h"
 #include "platform/base/log.h"
 #include "sentry/kernel.h"
 #include "sentry/loader/loader.h"
@@ -98,7 +99,7 @@ static void publish(const struct vvar *v)
 	uint32_t seq = p->seq;
 
 	__atomic_store_n(&p->seq, seq + 1, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_RELEASE);
+	fence_write();
 	p->usable = v->usable;
 	p->tsc_base = v->tsc_base;
 	p->tsc_span = v->tsc_span;

@@ -10,6 +10,7 @@
 #include <sys/utsname.h>
 
 #include "platform/base/hash.h"
+#include "platform/base/fence.h"
 #include "platform/base/log.h"
 #include "platform/host/memfile.h"
 #include "sentry/fd/fdtable.h"
@@ -146,7 +147,7 @@ SYSCALL_HANDLER(membarrier)
 		if (i != t && i->state == TASK_RUNNING)
 			task_kick(i, 0);
 	lock_release(&t->k->tasks_lock);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	fence_full();
 	return 0;
 }
 
