@@ -7,7 +7,7 @@
 A unit test is one program. A guest test is one program run natively first (the oracle) and then
 in the sandbox; each of its checks counts. With --modes it runs in several modes of the platform
 (syscall sites patched or not, answers given in the stub or not), which must not differ. An end-to-end test is one script; each of its checks
-counts. A test that takes longer than its limit fails. What fails is run once more, alone.
+counts. A test that takes longer than its limit fails. There is no second try.
 """
 import argparse
 import concurrent.futures
@@ -45,11 +45,11 @@ class Totals:
                 print("      | " + "\n      | ".join(tail), flush=True)
 
 
-def run(cmd, limit, env=None):
+def run(cmd, limit, env=None, cwd=ROOT):
     """(exit status or None on timeout, combined output); the whole process group is killed."""
     with tempfile.TemporaryFile() as out:
         p = subprocess.Popen(cmd, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                             env=env, cwd=ROOT, start_new_session=True)
+                             env=env, cwd=cwd, start_new_session=True)
         try:
             status = p.wait(limit)
         except subprocess.TimeoutExpired:
@@ -78,7 +78,8 @@ class Oracle:
         with own:
             said = cls.known.get(path + " said")
             if not said or said[0] != 0:
-                said = cls.known[path + " said"] = run([path], LIMIT["guest"])
+                with tempfile.TemporaryDirectory(prefix="caisson-native-") as scratch:
+                    said = cls.known[path + " said"] = run([path], LIMIT["guest"], cwd=scratch)
         return said
 
 
@@ -172,27 +173,15 @@ def main():
         slow = [(e2e, p) for p in found(os.path.join(ROOT, "tests/e2e"), lambda p: p.endswith(".sh"))]
     totals = Totals()
     chosen = [w for w in work + slow if a.only in w[1]]
-    again = []
 
     def attempt(fn, path, *more):
-        first = Totals()
-        fn(path, first, build, *more)
-        if first.failed:
-            again.append((fn, path, *more))
-        else:
-            with totals.lock:
-                totals.passed += first.passed
+        fn(path, totals, build, *more)
 
     with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
         for f in [pool.submit(attempt, *w) for w in chosen if not runs_alone(w)]:
             f.result()
     for w in [w for w in chosen if runs_alone(w)]:
         attempt(*w)
-    # Tests run side by side, and some race with a busy machine (the native oracle too): what failed
-    # is run once more, alone, and that result counts.
-    for fn, path, *more in again:
-        print(f"again, alone: {os.path.basename(path)}", flush=True)
-        fn(path, totals, build, *more)
     print(f"{totals.passed} passed, {totals.failed} failed", flush=True)
     return 1 if totals.failed or not totals.passed else 0
 

@@ -127,7 +127,7 @@ static void test_wake(void)
 	g_a = 5;
 	for (int i = 0; i < 4; i++)
 		start(&w[i], &g_a, FUTEX_WAIT_PRIVATE, 5, 0);
-	usleep(20000);
+	guest_threads_asleep(4);
 	CHECK("wake one", fx(&g_a, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0) == 1);
 	CHECK("private and shared do not mix", fx(&g_a, FUTEX_WAKE, 4, NULL, NULL, 0) == 0);
 	CHECK("wake the rest", wake_all(&g_a, FUTEX_WAKE_PRIVATE, 3, 0) == 3);
@@ -136,7 +136,7 @@ static void test_wake(void)
 	CHECK("all return 0", !w[0].ret && !w[1].ret && !w[2].ret && !w[3].ret);
 	start(&w[0], &g_a, FUTEX_WAIT_BITSET, 5, 1);
 	start(&w[1], &g_a, FUTEX_WAIT_BITSET, 5, 2);
-	usleep(10000);
+	guest_threads_asleep(2);
 	CHECK("bitset: nobody", fx(&g_a, FUTEX_WAKE_BITSET, 9, NULL, NULL, 4) == 0);
 	CHECK("bitset: one", wake_all(&g_a, FUTEX_WAKE_BITSET, 1, 2) == 1);
 	pthread_join(w[1].thread, NULL);
@@ -153,7 +153,7 @@ static void test_requeue(void)
 	g_b = 1;
 	for (int i = 0; i < 3; i++)
 		start(&w[i], &g_a, FUTEX_WAIT, 1, 0);
-	usleep(20000);
+	guest_threads_asleep(3);
 	CHECK_ERRNO("compare fails", fx(&g_a, FUTEX_CMP_REQUEUE, 1, (void *)1l, &g_b, 2), EAGAIN);
 	CHECK_ERRNO("negative count", fx(&g_a, FUTEX_CMP_REQUEUE, (uint32_t)-1, (void *)1l, &g_b, 1),
 		    EINVAL);
@@ -173,7 +173,7 @@ static void test_wake_op(void)
 	g_b = 10;
 	start(&w[0], &g_a, FUTEX_WAIT, 1, 0);
 	start(&w[1], &g_b, FUTEX_WAIT, 10, 0);
-	usleep(20000);
+	guest_threads_asleep(2);
 	long n = fx(&g_a, FUTEX_WAKE_OP, 1, (void *)1l, &g_b,
 		    FUTEX_OP(FUTEX_OP_ADD, 5, FUTEX_OP_CMP_EQ, 10));
 
@@ -201,14 +201,14 @@ static void test_signal(void)
 	sigaction(SIGUSR1, &sa, NULL);
 	g_a = 1;
 	start(&w, &g_a, FUTEX_WAIT, 1, 0);
-	usleep(10000);
+	guest_threads_asleep(1);
 	pthread_kill(w.thread, SIGUSR1);
 	pthread_join(w.thread, NULL);
 	CHECK("a signal interrupts", w.ret == -1 && w.err == EINTR);
 	sa.sa_flags = SA_RESTART;
 	sigaction(SIGUSR1, &sa, NULL);
 	start(&w, &g_a, FUTEX_WAIT, 1, 0);
-	usleep(10000);
+	guest_threads_asleep(1);
 	pthread_kill(w.thread, SIGUSR1);
 	usleep(5000);
 	CHECK("with SA_RESTART it goes on", wake_all(&g_a, FUTEX_WAKE, 1, 0) == 1);
@@ -236,7 +236,7 @@ static void test_shared(void)
 
 		_exit(fx(&priv, FUTEX_WAIT, 0, &ts, NULL, 0) == -1 && errno == ETIMEDOUT ? 0 : 1);
 	}
-	usleep(10000);
+	usleep(10000); /* it has slept, or will: both are fine */
 	CHECK("private memory is not shared", fx(&priv, FUTEX_WAKE, 1, NULL, NULL, 0) == 0);
 	waitpid(c, &st, 0);
 	CHECK("and it timed out", st == 0);
@@ -274,7 +274,7 @@ static void test_pi(void)
 	CHECK_ERRNO("trylock again", fx(&g_c, FUTEX_TRYLOCK_PI, 0, NULL, NULL, 0), EDEADLK);
 	for (int i = 0; i < 3; i++)
 		pthread_create(&t[i], NULL, lock_thread, NULL);
-	usleep(20000);
+	guest_threads_asleep(3);
 	CHECK("waiters bit", g_c == (me | FUTEX_WAITERS));
 	CHECK("unlock", fx(&g_c, FUTEX_UNLOCK_PI, 0, NULL, NULL, 0) == 0);
 	for (int i = 0; i < 3; i++)
@@ -337,7 +337,7 @@ static void test_requeue_pi(void)
 	CHECK_ERRNO("one word only", fx(&g_cond, FUTEX_WAIT_REQUEUE_PI, 0, &abs, &g_cond, 0), EINVAL);
 	for (int i = 0; i < 3; i++)
 		pthread_create(&t[i], NULL, requeue_pi_thread, NULL);
-	usleep(20000);
+	guest_threads_asleep(3);
 	CHECK_ERRNO("must wake one", fx(&g_cond, FUTEX_CMP_REQUEUE_PI, 2, (void *)9l, &g_mutex, 0),
 		    EINVAL);
 	CHECK_ERRNO("another lock", fx(&g_cond, FUTEX_CMP_REQUEUE_PI, 1, (void *)9l, &g_a, 0), EINVAL);
@@ -474,7 +474,7 @@ static void test_futex2(void)
 	CHECK_ERRNO("wake, no bits", syscall(SYS_futex_wake, w, 0, 1, 2 | 128), EINVAL);
 	CHECK("wake nobody", syscall(SYS_futex_wake, w, ~0u, 0, 2 | 128) == 0);
 	pthread_create(&t, NULL, wait2_thread, &w[0]);
-	usleep(10000);
+	guest_threads_asleep(1);
 	struct wv v[2] = { { .uaddr = (uint64_t)(uintptr_t)&w[0], .flags = 2 | 128 },
 			   { .uaddr = (uint64_t)(uintptr_t)&w[1], .flags = 2 | 128 } };
 

@@ -91,7 +91,7 @@ static void test_msg(void)
 	c = fork();
 	if (c == 0)
 		_exit(msgsnd(q, &m, 8, 0) == -1 && errno == EIDRM ? 0 : 1);
-	usleep(10000);
+	guest_asleep(c);
 	CHECK("IPC_RMID", msgctl(q, IPC_RMID, NULL) == 0);
 	waitpid(c, &st, 0);
 	CHECK("sleepers get EIDRM", st == 0);
