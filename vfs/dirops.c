@@ -495,6 +495,8 @@ static void rename_notify(struct rename *rn, struct inode *src, struct inode *ta
 	if (!notify_active(vfs))
 		return;
 	cookie = __atomic_add_fetch(&vfs->next_cookie, 1, __ATOMIC_RELAXED);
+	if (rn->old_dir == rn->new_dir)
+		notify_inode(vfs, rn->old_dir, NOTIFY_RENAME | isdir, cookie, rn->old_name);
 	notify_inode(vfs, rn->old_dir, IN_MOVED_FROM | isdir, cookie, rn->old_name);
 	notify_inode(vfs, rn->new_dir, IN_MOVED_TO | isdir, cookie, rn->new_name);
 	notify_inode(vfs, src, IN_MOVE_SELF, 0, NULL);

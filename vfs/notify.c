@@ -42,7 +42,7 @@ void notify_inode(struct vfs *vfs, struct inode *ino, uint32_t mask, uint32_t co
 		return;
 	lock_acquire(&vfs->notify_lock);
 	list_for_each_safe(w, tmp, &ino->watches, node)
-		if (w->mask & mask & IN_ALL_EVENTS)
+		if (w->mask & mask & (IN_ALL_EVENTS | NOTIFY_RENAME))
 			w->event(w, mask, cookie, name);
 	lock_release(&vfs->notify_lock);
 }

@@ -40,6 +40,8 @@ void file_free(struct file *f)
 {
 	lock_destroy(&f->pos_lock);
 	lock_destroy(&f->epoll_lock);
+	if (f->owner)
+		f->owner->free(f->owner);
 	inode_put(f->inode);
 	path_put(f->path);
 	cred_put(f->cred);

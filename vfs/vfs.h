@@ -194,6 +194,8 @@ struct mount {
 #define MNT_F_LOCKED 512u /* set up at boot for masking: the guest may not unmount it */
 #define MNT_F_DETACHED 1024u /* [tree] top of a tree that a fsmount/open_tree file owns */
 
+struct file_owner;
+
 /* An open file description. */
 struct file {
 	struct ref ref;
@@ -208,9 +210,12 @@ struct file {
 	void *priv;		      /* of ops */
 	struct list_head epoll_items; /* epoll entries that watch this file (epoll.c) */
 	struct lock epoll_lock;	      /* RANK_LEAF, for epoll_items */
-	int32_t owner_pid, owner_type, owner_sig; /* F_SETOWN_EX, F_SETSIG: kept by the sentry */
-	uint32_t owner_uid, owner_euid;
-	struct waiter *fasync;	      /* O_ASYNC: the sentry's SIGIO waiter */
+	struct file_owner *owner;     /* [a] set once; who gets SIGIO */
+};
+
+/* F_SETOWN, F_SETSIG: the sentry's (signal/sigio.c), which derives from it. Freed with the file. */
+struct file_owner {
+	void (*free)(struct file_owner *o);
 };
 #define FMODE_READ 1u
 #define FMODE_WRITE 2u
@@ -542,6 +547,8 @@ struct notify_watch {
 	void (*event)(struct notify_watch *w, uint32_t mask, uint32_t cookie, const char *name);
 	void (*gone)(struct notify_watch *w); /* inode deleted or unmounted: after IN_IGNORED */
 };
+/* Beside the IN_* events, for dnotify alone: a name of the directory changed to another of it. */
+#define NOTIFY_RENAME 0x10000000u
 void notify_add(struct vfs *vfs, struct notify_watch *w, struct inode *ino);
 void notify_del(struct vfs *vfs, struct notify_watch *w);
 /* Raises mask for the dentry's inode, and for its parent directory with the dentry's name. */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sentry/signal/dnotify.h"
 #include "sentry/task/task.h"
 
 #define NR_OPEN_MAX (1u << 20) /* fs.nr_open */
@@ -106,6 +107,7 @@ static int close_file(struct fdtable *ft, struct file *f)
 {
 	int err = f->mode & FMODE_PATH ? 0 : file_flush(f, fdtable_owner(ft));
 
+	dnotify_file_closed(ft, f);
 	file_put(f);
 	/* A close is never restarted: the fd is gone. */
 	if (err == -ERESTARTSYS || err == -ERESTARTNOINTR || err == -ERESTARTNOHAND)

@@ -13,6 +13,8 @@
 #include "platform/base/log.h"
 #include "sentry/fd/fdtable.h"
 #include "sentry/mm/mm.h"
+#include "sentry/signal/dnotify.h"
+#include "sentry/signal/sigio.h"
 #include "sentry/syscall/fs_util.h"
 #include "vfs/pipe.h"
 #include "vfs/tmpfs/tmpfs.h"
@@ -229,38 +231,6 @@ SYSCALL_HANDLER(flock)
 
 /* ---- owners of SIGIO ---- */
 
-static long set_owner(struct task *t, struct file *f, int type, int pid)
-{
-	if (pid && type == F_OWNER_PGRP) {
-		struct pid *p;
-
-		lock_acquire(&t->k->tasks_lock);
-		p = pid_find(t->pid_ns, pid);
-		if (p && list_empty(&p->pgrp_members))
-			p = NULL;
-		lock_release(&t->k->tasks_lock);
-		if (!p)
-			return -ESRCH;
-	} else if (pid && type == F_OWNER_PID) {
-		struct thread_group *tg = tg_find(t, pid);
-
-		if (!tg)
-			return -ESRCH;
-		tg_put(tg);
-	} else if (pid) {
-		struct task *other = task_find(t, pid);
-
-		if (!other)
-			return -ESRCH;
-		task_put(other);
-	}
-	f->owner_pid = pid;
-	f->owner_type = type;
-	f->owner_uid = task_cred(t)->uid;
-	f->owner_euid = task_cred(t)->euid;
-	return 0;
-}
-
 static long owner_command(struct task *t, struct file *f, int cmd, uint64_t arg)
 {
 	struct linux_f_owner_ex ex;
@@ -270,26 +240,26 @@ static long owner_command(struct task *t, struct file *f, int cmd, uint64_t arg)
 	case F_SETOWN:
 		if (pid == INT32_MIN)
 			return -EINVAL;
-		return set_owner(t, f, pid < 0 ? F_OWNER_PGRP : F_OWNER_PID, pid < 0 ? -pid : pid);
+		return file_owner_set(t, f, pid < 0 ? F_OWNER_PGRP : F_OWNER_PID,
+				      pid < 0 ? -pid : pid);
 	case F_GETOWN:
-		return f->owner_type == F_OWNER_PGRP ? -f->owner_pid : f->owner_pid;
+		pid = file_owner_get(t, f, &ex.type);
+		return ex.type == F_OWNER_PGRP ? -pid : pid;
 	case F_SETOWN_EX:
 		if (copy_from_user(t, &ex, arg, sizeof(ex)))
 			return -EFAULT;
 		if (ex.type < F_OWNER_TID || ex.type > F_OWNER_PGRP)
 			return -EINVAL;
-		return set_owner(t, f, ex.type, ex.pid);
+		return file_owner_set(t, f, ex.type, ex.pid);
 	case F_GETOWN_EX:
-		ex.type = f->owner_pid ? f->owner_type : F_OWNER_TID;
-		ex.pid = f->owner_pid;
+		ex.pid = file_owner_get(t, f, &ex.type);
 		return copy_to_user(t, arg, &ex, sizeof(ex));
 	case F_SETSIG:
 		if (arg > LINUX_NSIG)
 			return -EINVAL;
-		f->owner_sig = pid;
-		return 0;
+		return file_owner_set_signal(f, (int)arg);
 	default:
-		return f->owner_sig; /* F_GETSIG */
+		return file_owner_signal(f); /* F_GETSIG */
 	}
 }
 
@@ -398,8 +368,9 @@ SYSCALL_HANDLER(fcntl)
 		r = owner_command(t, f, cmd, arg);
 		break;
 	case F_GETOWNER_UIDS: {
-		uint32_t ids[2] = { f->owner_uid, f->owner_euid };
+		uint32_t ids[2];
 
+		file_owner_uids(f, ids);
 		r = copy_to_user(t, arg, ids, sizeof(ids));
 		break;
 	}
@@ -411,8 +382,7 @@ SYSCALL_HANDLER(fcntl)
 		r = (int)arg == F_UNLCK ? -EAGAIN : -EINVAL;
 		break;
 	case F_NOTIFY:
-		log_once("fcntl(F_NOTIFY): dnotify is not offered");
-		r = -EINVAL;
+		r = dnotify_set(t, f, fd, (uint32_t)arg);
 		break;
 	case F_SETPIPE_SZ:
 		r = (int64_t)(int)arg < 0 ? -EINVAL : pipe_set_size(f, (uint32_t)arg, task_cred(t));

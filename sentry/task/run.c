@@ -14,6 +14,7 @@
 #include "platform/base/assert.h"
 #include "platform/base/log.h"
 #include "platform/base/thread.h"
+#include "sentry/signal/sigio.h"
 #include "sentry/syscall/syscall.h"
 #include "sentry/task/task_priv.h"
 
@@ -39,6 +40,10 @@ static void before_guest(struct task *t)
 	for (;;) {
 		uint32_t work = __atomic_load_n(&t->work, __ATOMIC_SEQ_CST);
 
+		if (work & TASK_WORK_SIGIO) {
+			sigio_flush(t);
+			continue;
+		}
 		if (work & TASK_WORK_EXIT)
 			task_exit(t, t->exit_code);
 		/* Before a handler's frame, a stop, a restart: the call's results are in place. */

@@ -269,6 +269,7 @@ struct task {
 #define TASK_WORK_SIGNAL 1u /* signals may be deliverable: signal_deliver() decides */
 #define TASK_WORK_EXIT 2u   /* the group is exiting, or exec in another thread kills us */
 #define TASK_WORK_STOP 4u   /* group stop or ptrace stop pending */
+#define TASK_WORK_SIGIO 16u /* sigio_flush() has signals to send */
 #define TASK_WORK_RSEQ 8u   /* preempted or signalled: fix rseq before guest code */
 
 /* The task served by this host thread; NULL in service threads. */

@@ -39,6 +39,10 @@ NETWORK = {"test_asyncio", "test_asynchat", "test_asyncore", "test_ftplib", "tes
            "test_urllib2net", "test_urllibnet", "test_wsgiref", "test_xmlrpc", "test_xmlrpc_net",
            "test_docxmlrpc", "test_logging", "test_select", "test_selectors"}
 
+# What neither run attempts. On a virtual machine without vsock loopback, VSOCK hangs natively; the
+# sandbox has no virtual machine below it to talk to.
+IGNORED = {"test_socket": ["*VSOCK*"]}
+
 
 def modules():
     out = subprocess.run([PYTHON, "-m", "test", "--list-tests"], env=ENV, check=True,
@@ -48,11 +52,14 @@ def modules():
 
 def command(args, module, inside):
     test = [PYTHON, "-m", "test", "-v", "--timeout", str(args.timeout), module]
+    test += [word for pattern in IGNORED.get(module, []) for word in ("-i", pattern)]
     if not inside:
         return NATIVE + test
     env = [word for item in ENV.items() for word in ("--env", "=".join(item))]
     # /etc/shadow is hidden unless it is asked for; test_spwd reads it.
+    # The host's name is the one that its /etc/hosts resolves.
     return [args.caisson, "run", "--no-tty", "--workdir", "/tmp", "--bind", "/etc/shadow:/etc/shadow",
+            "--hostname", os.uname().nodename,
             "--timeout", str(args.timeout + 30)] + env + ["--"] + test
 
 
