@@ -378,10 +378,30 @@ static const struct {
 	{ "signal", b_signal, 10000 },
 };
 
+/* Some 10 us of computing, a seek and a read, n times: what a busy sandbox does. */
+static int busy(long n)
+{
+	char c = 'x';
+	int fd = open("micro.busy", O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+	if (fd < 0 || write(fd, &c, 1) != 1)
+		return 1;
+	unlink("micro.busy");
+	while (n-- > 0) {
+		for (volatile int i = 0; i < 10000; i++)
+			;
+		if (lseek(fd, 0, SEEK_SET) != 0 || pread(fd, &c, 1, 0) != 1)
+			return 1;
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1 && !strcmp(argv[1], "--nothing"))
 		return 0;
+	if (argc > 2 && !strcmp(argv[1], "--busy"))
+		return busy(atol(argv[2]));
 	g_self = argv[0];
 	for (size_t i = 0; i < sizeof(g_benches) / sizeof(*g_benches); i++) {
 		int wanted = argc == 1;
