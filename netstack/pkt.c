@@ -7,10 +7,62 @@
 
 #include "platform/base/errptr.h"
 
+/*
+ * Buffers of full pieces and super-segments, kept for the next one: one thread fills them and another
+ * frees them, which makes malloc return their pages to the host and fault them in again. At most
+ * SPARES of them; each slot is taken and filled by an atomic exchange, from any thread.
+ */
+#define SPARES 64
+static struct nbuf *g_spare[SPARES]; /* [a] */
+static uint32_t g_spare_top;	     /* [a] a hint: where the last one was put */
+
+static struct nbuf *spare_take(void)
+{
+	uint32_t at = __atomic_load_n(&g_spare_top, __ATOMIC_RELAXED);
+
+	for (uint32_t i = 0; i < SPARES; i++, at = (at + SPARES - 1) % SPARES) {
+		struct nbuf *b;
+
+		if (!__atomic_load_n(&g_spare[at], __ATOMIC_RELAXED))
+			continue;
+		b = __atomic_exchange_n(&g_spare[at], NULL, __ATOMIC_ACQUIRE);
+		if (b) {
+			__atomic_store_n(&g_spare_top, (at + SPARES - 1) % SPARES, __ATOMIC_RELAXED);
+			return b;
+		}
+	}
+	return NULL;
+}
+
+/* 1 when kept. */
+static int spare_put(struct nbuf *b)
+{
+	uint32_t at = __atomic_load_n(&g_spare_top, __ATOMIC_RELAXED);
+
+	for (uint32_t i = 0; i < SPARES; i++) {
+		struct nbuf *none = NULL;
+
+		at = (at + 1) % SPARES;
+		if (__atomic_load_n(&g_spare[at], __ATOMIC_RELAXED))
+			continue;
+		if (__atomic_compare_exchange_n(&g_spare[at], &none, b, 0, __ATOMIC_RELEASE,
+						__ATOMIC_RELAXED)) {
+			__atomic_store_n(&g_spare_top, at, __ATOMIC_RELAXED);
+			return 1;
+		}
+	}
+	return 0;
+}
+
 struct nbuf *nbuf_new(uint32_t cap)
 {
-	struct nbuf *b = malloc(sizeof(*b) + cap);
+	int big = cap > NBUF_BIG / 2 && cap <= NBUF_BIG;
+	struct nbuf *b = big ? spare_take() : NULL;
 
+	if (big)
+		cap = NBUF_BIG;
+	if (!b)
+		b = malloc(sizeof(*b) + cap);
 	if (!b)
 		return NULL;
 	ref_init(&b->ref);
@@ -22,7 +74,7 @@ struct nbuf *nbuf_new(uint32_t cap)
 
 void nbuf_put(struct nbuf *b)
 {
-	if (ref_put(&b->ref))
+	if (ref_put(&b->ref) && (b->cap != NBUF_BIG || !spare_put(b)))
 		free(b);
 }
 

@@ -63,6 +63,7 @@ struct pkt {
 	uint8_t hdr[PKT_HEADROOM];
 };
 
+#define NBUF_BIG 66560u /* a super-segment with all headers; larger than half of it is rounded up */
 struct nbuf *nbuf_new(uint32_t cap); /* NULL when out of memory */
 static inline struct nbuf *nbuf_get(struct nbuf *b)
 {

@@ -35,6 +35,7 @@ struct stack *stack_new(const struct stack_env *env)
 	list_init(&s->loop);
 	list_init(&s->wakes);
 	list_init(&s->dead);
+	list_init(&s->acks);
 	list_init(&s->frags);
 	list_init(&s->neigh);
 	for (uint32_t k = 0; k < KINDS; k++) {
@@ -118,6 +119,8 @@ void stack_unlock(struct stack *s)
 	struct nic *n;
 
 	lock_assert_held(&s->lock);
+	s->burst = 0;
+	tcp_flush_acks(s);
 	drain(s);
 	list_for_each(n, &s->nics, node)
 		if (n->flush)

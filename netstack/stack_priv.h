@@ -31,6 +31,8 @@ struct stack {
 	struct list_head loop;	      /* packets sent on loopback, not yet received */
 	struct list_head wakes;	      /* endpoints' wake_node, each with a reference */
 	struct list_head dead;	      /* endpoints to free outside the lock: wake_node */
+	uint32_t burst;		      /* frames of the link's burst that are still to come */
+	struct list_head acks;	      /* connections' ack_node: acknowledge when the burst is over */
 	/* timers */
 	struct stimer **heap;
 	uint32_t heap_count, heap_cap;
@@ -127,6 +129,8 @@ uint32_t route_mtu(const struct route_result *r);
 struct endpoint *tcp_new(struct stack *s);
 void tcp_free(struct endpoint *ep);
 void tcp_input(struct nic *n, struct pkt *p);
+/* Sends the acknowledgements that a burst of segments put off. */
+void tcp_flush_acks(struct stack *s);
 void tcp_close(struct endpoint *ep);
 int tcp_connect(struct endpoint *ep, const struct ip_addr *a, uint16_t port);
 int tcp_disconnect(struct endpoint *ep);

@@ -180,9 +180,11 @@ static void *rx_main(void *arg)
 		for (int i = 0; i < r; i++)
 			p[i] = frame(l, (uint32_t)i, m[i].msg_len);
 		stack_lock(s);
-		for (int i = 0; i < r; i++)
+		for (int i = 0; i < r; i++) {
+			s->burst = (uint32_t)(r - i - 1);
 			if (p[i])
 				nic_input(l->nic, p[i]);
+		}
 		stack_unlock(s);
 	}
 }

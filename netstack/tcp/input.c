@@ -9,6 +9,7 @@
 
 #include "netstack/tcp/tcp_priv.h"
 
+#define ACK_BURST_MAX 262144u /* bytes that one acknowledgement covers at most */
 #define PAWS_MAX_NS (24ull * 24 * 3600 * 1000000000u)
 #define CHALLENGES_PER_S 1000
 #define MERGE_MAX 1024u
@@ -467,6 +468,22 @@ static void time_wait(struct tcp *t, struct seg *g)
 	}
 }
 
+/*
+ * More of the burst is here: one acknowledgement for all of it, as if it had been merged by GRO. Only
+ * for in-order data in the middle of a stream; everything that tells the peer of trouble goes at once.
+ */
+static int ack_waits(struct tcp *t, const struct seg *g)
+{
+	struct stack *s = t->ep.stack;
+
+	if (!s->burst || !g->len || t->state != TCPS_ESTABLISHED || !list_empty(&t->ooo) ||
+	    t->rcv_nxt == t->rcv_wup || t->segs_unacked >= ACK_BURST_MAX || t->data_in < 16)
+		return 0;
+	if (list_empty(&t->ack_node))
+		list_add_tail(&t->ack_node, &s->acks);
+	return 1;
+}
+
 static void segment(struct tcp *t, struct seg *g)
 {
 	t->segs_in++;
@@ -537,8 +554,19 @@ static void segment(struct tcp *t, struct seg *g)
 	if (t->state == TCPS_CLOSE || t->state == TCPS_TIME_WAIT)
 		return;
 	tcp_output(t);
-	if (t->ack_now)
+	if (t->ack_now && !ack_waits(t, g))
 		tcp_ack(t);
+}
+
+void tcp_flush_acks(struct stack *s)
+{
+	while (!list_empty(&s->acks)) {
+		struct tcp *t = list_first(&s->acks, struct tcp, ack_node);
+
+		list_del(&t->ack_node);
+		if (t->ack_now)
+			tcp_ack(t);
+	}
 }
 
 void tcp_input(struct nic *n, struct pkt *p)

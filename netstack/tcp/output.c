@@ -66,8 +66,10 @@ void tcp_window_update(struct tcp *t)
 	uint32_t offered = seq_lt(t->rcv_nxt, t->rcv_adv) ? t->rcv_adv - t->rcv_nxt : 0;
 	uint32_t win = tcp_window(t);
 
-	if (win >= offered + 2u * t->rcv_mss || (win > offered && win - offered >= (uint32_t)t->ep.o.rcvbuf / 2) ||
-	    (!offered && win))
+	/* RFC 9293, 3.8.6.2.2, asks for two segments or half the buffer; with large windows that is an
+	 * ACK for each read, so it is a doubling, as in Linux's __tcp_cleanup_rbuf. */
+	if ((!offered && win) ||
+	    (win >= offered + 2u * t->rcv_mss && (win / 2 >= offered || win - offered >= (uint32_t)t->ep.o.rcvbuf / 2)))
 		tcp_ack(t);
 }
 

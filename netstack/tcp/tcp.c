@@ -27,6 +27,7 @@ void tcp_init(struct tcp *t)
 	list_init(&t->synq);
 	list_init(&t->acceptq);
 	list_init(&t->q_node);
+	list_init(&t->ack_node);
 	tcp_timers_init(t);
 	t->rto = TCP_RTO_INIT_NS;
 	t->min_rtt = UINT64_MAX;
@@ -208,6 +209,7 @@ void tcp_done(struct tcp *t, int err)
 		ep->stack->c.tcp_est_resets++;
 	tcp_leave_listener(t);
 	tcp_timers_stop(t);
+	list_del(&t->ack_node);
 	tcp_set_state(t, TCPS_CLOSE);
 	demux_del(ep);
 	/* getsockname(2) still shows the port; it is only no longer taken. */

@@ -47,6 +47,7 @@ struct tcp {
 	uint32_t iss, snd_una, snd_nxt, snd_max, snd_end, snd_wnd, snd_wl1, snd_wl2, snd_wnd_max;
 	uint32_t snd_up;
 	uint8_t urg_out, force_ack, ack_now, delack_on;
+	struct list_head ack_node; /* in the stack's acks: ack_now waits for the end of the burst */
 	uint16_t snd_mss, adv_mss, rcv_mss;
 	struct list_head sq;	/* nbuf.node */
 	uint32_t sq_mem;

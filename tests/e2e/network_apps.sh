@@ -46,8 +46,8 @@ part() {
 	ip netns del $OUT
 	ip netns del $IN
 }
-boxed() { "$CAISSON" run --no-tty --network netns=/run/netns/$IN --env IN_BOX=1 --env "PATH=$PATH" \
-	--bind "$LIB:$LIB" --bind "$T:$T:rw" -- "$@"; }
+# Words without spaces: in the background $! is then the sandbox's own process.
+BOXED="$CAISSON run --no-tty --network netns=/run/netns/$IN --env IN_BOX=1 --env PATH --bind $LIB:$LIB --bind $T:$T:rw --"
 wait_ready() {
 	local tries=0
 	until [ -e "$T/ready" ]; do
@@ -77,12 +77,12 @@ fi
 join || { echo "skip real network programs: no veth here"; finish; exit; }
 ip netns exec $OUT sh "$LIB/net_servers.sh" "$T" >"$T/servers" 2>&1 &
 if wait_ready "clients inside"; then
-	boxed sh "$LIB/net_clients.sh" "$T" 10.231.78.1 fd31:78::1 >"$T/clients" 2>&1
+	$BOXED sh "$LIB/net_clients.sh" "$T" 10.231.78.1 fd31:78::1 >"$T/clients" 2>&1
 	report "client inside"
 fi
 part
 join
-boxed sh "$LIB/net_servers.sh" "$T" >"$T/servers" 2>&1 &
+$BOXED sh "$LIB/net_servers.sh" "$T" >"$T/servers" 2>&1 &
 BOX=$!
 if wait_ready "servers inside"; then
 	ip netns exec $OUT sh "$LIB/net_clients.sh" "$T" 10.231.78.2 fd31:78::2 >"$T/clients" 2>&1
