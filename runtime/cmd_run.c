@@ -41,6 +41,7 @@ struct sandbox {
 	pid_t sentry, gofer;
 	int control;
 	struct cgroup cgroup;
+	struct netns_kept *netns; /* to put back at the end */
 	struct timespec start;
 	uint64_t started_ns; /* for phase.h, here and in the two processes */
 };
@@ -290,7 +291,7 @@ static void start_processes(struct sandbox *s)
 
 		if (ns < 0)
 			die(EXIT_SETUP, "--network: %s: %s", s->o.netns, strerror(errno));
-		netns_adopt(ns, &sentry_conf, &k);
+		netns_adopt(ns, &sentry_conf, &k, &s->netns);
 		close(ns);
 	}
 	launch_both(&k, &g);
@@ -484,6 +485,7 @@ int run_for_people(int argc, char **argv)
 	phase_mark("gofer-ended");
 	phase_log();
 	cgroup_remove(&s.cgroup);
+	netns_restore(s.netns);
 	if (r.message[0] && (!strcmp(r.reason, "setup-error") || !strcmp(r.reason, "internal-error")))
 		warn("%s", r.message);
 	if (!strcmp(r.reason, "timeout"))

@@ -32,6 +32,19 @@ struct nic {
 	char name[IFNAMSIZ];
 };
 
+/* Netlink requests, one behind the other. */
+struct messages {
+	char *data;
+	size_t size;
+};
+
+struct netns_kept {
+	int ns;
+	struct messages put_back; /* requests that make the addresses, routes and neighbours again */
+	struct nic nic[NICS_MAX];  /* those whose IPv6 was switched off */
+	int nic_count;
+};
+
 struct adopt {
 	int nl;
 	struct bootconf *conf;
@@ -39,8 +52,8 @@ struct adopt {
 	struct nic nic[NICS_MAX];
 	int nic_count;
 	/* Requests that remove what was adopted, kept until all dumps are done. */
-	char *undo;
-	size_t undo_size;
+	struct messages undo;
+	struct netns_kept *kept; /* or NULL */
 };
 
 static void must(int err)
@@ -158,24 +171,31 @@ static void take_link(struct adopt *a, struct nlmsghdr *h)
 			   mac[2], mac[3], mac[4], mac[5], mtu ? *mtu : 1500));
 }
 
-/* Keeps h as a request to delete what it told of. */
-static void undo_later(struct adopt *a, const struct nlmsghdr *h, uint16_t type)
+/* Keeps h as a request of another type. */
+static struct nlmsghdr *keep(struct messages *m, const struct nlmsghdr *h, uint16_t type, uint16_t flags)
 {
 	size_t size = NLMSG_ALIGN(h->nlmsg_len);
-	char *p = realloc(a->undo, a->undo_size + size);
+	char *p = realloc(m->data, m->size + size);
 
 	if (!p)
 		die(EXIT_SETUP, "out of memory");
-	a->undo = p;
-	memset(p + a->undo_size, 0, size);
-	memcpy(p + a->undo_size, h, h->nlmsg_len);
-	struct nlmsghdr *w = (void *)(p + a->undo_size);
+	m->data = p;
+	memset(p + m->size, 0, size);
+	memcpy(p + m->size, h, h->nlmsg_len);
+	struct nlmsghdr *w = (void *)(p + m->size);
 
 	w->nlmsg_type = type;
-	w->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+	w->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | flags;
 	w->nlmsg_seq = 0;
 	w->nlmsg_pid = 0;
-	a->undo_size += size;
+	m->size += size;
+	return w;
+}
+
+/* Also for the sandbox's end. */
+static struct nlmsghdr *put_back(struct adopt *a, const struct nlmsghdr *h)
+{
+	return a->kept ? keep(&a->kept->put_back, h, h->nlmsg_type, NLM_F_CREATE | NLM_F_REPLACE) : NULL;
 }
 
 static void take_addr(struct adopt *a, struct nlmsghdr *h)
@@ -192,7 +212,8 @@ static void take_addr(struct adopt *a, struct nlmsghdr *h)
 	must(bootconf_addf(a->conf, "nic_addr", "%s\t%s/%u\t%s\t%u", n->name, text(m->ifa_family, addr, buf),
 			   m->ifa_prefixlen, text(m->ifa_family, attr(h, sizeof(*m), IFA_BROADCAST, NULL), bcast),
 			   m->ifa_scope));
-	undo_later(a, h, RTM_DELADDR);
+	keep(&a->undo, h, RTM_DELADDR, 0);
+	put_back(a, h);
 }
 
 static void take_route(struct adopt *a, struct nlmsghdr *h)
@@ -213,6 +234,12 @@ static void take_route(struct adopt *a, struct nlmsghdr *h)
 			   text(m->rtm_family, attr(h, sizeof(*m), RTA_GATEWAY, NULL), gw),
 			   text(m->rtm_family, attr(h, sizeof(*m), RTA_PREFSRC, NULL), src), metric ? *metric : 0,
 			   m->rtm_protocol, m->rtm_scope));
+	if (m->rtm_protocol == RTPROT_KERNEL) /* comes with its address */
+		return;
+	struct nlmsghdr *again = put_back(a, h);
+
+	if (again)
+		((struct rtmsg *)NLMSG_DATA(again))->rtm_flags &= RTNH_F_ONLINK;
 }
 
 static void take_neigh(struct adopt *a, struct nlmsghdr *h)
@@ -229,57 +256,129 @@ static void take_neigh(struct adopt *a, struct nlmsghdr *h)
 	must(bootconf_addf(a->conf, "neigh", "%s\t%s\t%02x:%02x:%02x:%02x:%02x:%02x", n->name,
 			   text(m->ndm_family, attr(h, sizeof(*m), NDA_DST, NULL), buf), mac[0], mac[1], mac[2], mac[3],
 			   mac[4], mac[5]));
+	if (m->ndm_state & NUD_PERMANENT)
+		put_back(a, h);
 }
 
 /* ---- the host lets go ---- */
 
-static void undo(struct adopt *a)
+/* The kernel's answer to one request. */
+static int request(int nl, const struct nlmsghdr *h)
 {
 	char buf[8192] __attribute__((aligned(8)));
+	struct nlmsghdr *r = (void *)buf;
 
-	for (size_t at = 0; at < a->undo_size;) {
-		const struct nlmsghdr *h = (void *)(a->undo + at);
-		struct nlmsghdr *r = (void *)buf;
+	if (send(nl, h, h->nlmsg_len, 0) < 0)
+		return -errno;
+	ssize_t n = recv(nl, buf, sizeof(buf), 0);
 
-		if (send(a->nl, h, h->nlmsg_len, 0) < 0 || recv(a->nl, buf, sizeof(buf), 0) < (ssize_t)NLMSG_LENGTH(sizeof(int)))
-			die(EXIT_SETUP, "network namespace: removing an address: %s", strerror(errno));
-		int err = ((struct nlmsgerr *)NLMSG_DATA(r))->error;
+	if (n < 0)
+		return -errno;
+	return n < (ssize_t)NLMSG_LENGTH(sizeof(int)) ? -EPROTO : ((struct nlmsgerr *)NLMSG_DATA(r))->error;
+}
+
+static void undo(struct adopt *a)
+{
+	for (size_t at = 0; at < a->undo.size;) {
+		const struct nlmsghdr *h = (void *)(a->undo.data + at);
+		int err = request(a->nl, h);
 
 		if (err && err != -EADDRNOTAVAIL) /* a secondary one went with its primary */
 			die(EXIT_SETUP, "network namespace: removing an address: %s", strerror(-err));
 		at += NLMSG_ALIGN(h->nlmsg_len);
 	}
-	free(a->undo);
+	free(a->undo.data);
 }
 
-/* The host's IPv6 would invent a link-local address again and answer for it. */
-static void quiet_ipv6(const struct nic *n)
+/* Sets disable_ipv6 of an interface. 1: it was the other way. */
+static int switch_ipv6(const struct nic *n, char off)
 {
-	char path[128];
+	char path[128], was = off;
 
 	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/disable_ipv6", n->name);
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
 
-	if (fd >= 0) {
-		if (write(fd, "1", 1) != 1)
-			warn("network interface %s: the host's IPv6 stays on: %s", n->name, strerror(errno));
-		close(fd);
-	}
+	if (fd < 0)
+		return 0;
+	if (read(fd, &was, 1) == 1 && was != off && pwrite(fd, &off, 1, 0) != 1)
+		warn("network interface %s: the host's IPv6 stays as it is: %s", n->name, strerror(errno));
+	close(fd);
+	return was != off;
 }
 
-int netns_adopt(int netns, struct bootconf *conf, struct launch *l)
+static int open_rtnetlink(void)
+{
+	struct sockaddr_nl nl = { .nl_family = AF_NETLINK };
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+
+	if (fd >= 0 && bind(fd, (struct sockaddr *)&nl, sizeof(nl)) != 0) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+void netns_restore(struct netns_kept *k)
+{
+	int nl = -1, back, failed = 0, done = 1;
+
+	if (!k)
+		return;
+	back = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (back < 0 || setns(k->ns, CLONE_NEWNET) != 0 || (nl = open_rtnetlink()) < 0) {
+		warn("network namespace: its addresses are not put back: %s", strerror(errno));
+		goto out;
+	}
+	for (int i = 0; i < k->nic_count; i++)
+		switch_ipv6(&k->nic[i], '0');
+	/* A route may need one that follows it, so again as long as that helps. */
+	for (int left = 1; left && done;) {
+		left = done = failed = 0;
+		for (size_t at = 0; at < k->put_back.size;) {
+			struct nlmsghdr *h = (void *)(k->put_back.data + at);
+			int err = h->nlmsg_type == NLMSG_NOOP ? 0 : request(nl, h);
+
+			if (!err && h->nlmsg_type != NLMSG_NOOP) {
+				h->nlmsg_type = NLMSG_NOOP;
+				done = 1;
+			} else if (err) {
+				failed = err;
+				left = 1;
+			}
+			at += NLMSG_ALIGN(h->nlmsg_len);
+		}
+	}
+	if (failed && failed != -ENODEV) /* the interface may be gone, and everything with it */
+		warn("network namespace: not everything is put back: %s", strerror(-failed));
+	close(nl);
+out:
+	if (back >= 0 && setns(back, CLONE_NEWNET) != 0)
+		warn("leaving the network namespace: %s", strerror(errno));
+	if (back >= 0)
+		close(back);
+	close(k->ns);
+	free(k->put_back.data);
+	free(k);
+}
+
+int netns_adopt(int netns, struct bootconf *conf, struct launch *l, struct netns_kept **kept)
 {
 	struct adopt a = { .conf = conf, .launch = l };
-	struct sockaddr_nl nl = { .nl_family = AF_NETLINK };
 	int back = -1;
 
+	if (kept) {
+		a.kept = *kept = calloc(1, sizeof(**kept));
+		if (!a.kept)
+			die(EXIT_SETUP, "out of memory");
+		a.kept->ns = fcntl(netns, F_DUPFD_CLOEXEC, 3);
+	}
 	if (netns >= 0) {
 		back = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 		if (back < 0 || setns(netns, CLONE_NEWNET) != 0)
 			die(EXIT_SETUP, "entering the network namespace: %s", strerror(errno));
 	}
-	a.nl = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-	if (a.nl < 0 || bind(a.nl, (struct sockaddr *)&nl, sizeof(nl)) != 0)
+	a.nl = open_rtnetlink();
+	if (a.nl < 0)
 		die(EXIT_SETUP, "network namespace: rtnetlink: %s", strerror(errno));
 	dump(&a, RTM_GETLINK, take_link);
 	dump(&a, RTM_GETADDR, take_addr);
@@ -287,7 +386,9 @@ int netns_adopt(int netns, struct bootconf *conf, struct launch *l)
 	dump(&a, RTM_GETNEIGH, take_neigh);
 	undo(&a);
 	for (int i = 0; i < a.nic_count; i++)
-		quiet_ipv6(&a.nic[i]);
+		/* The host's IPv6 would invent a link-local address again and answer for it. */
+		if (switch_ipv6(&a.nic[i], '1') && a.kept)
+			a.kept->nic[a.kept->nic_count++] = a.nic[i];
 	close(a.nl);
 	if (back >= 0) {
 		if (setns(back, CLONE_NEWNET) != 0)

@@ -178,7 +178,7 @@ static void start_processes(struct waiter_state *s, int null)
 	if (!w->spec->terminal)
 		launch_fd(&k, 2, SENTRY_FD_STDERR);
 	if (w->netns >= 0) /* own_namespaces() entered it */
-		netns_adopt(-1, &w->spec->sentry, &k);
+		netns_adopt(-1, &w->spec->sentry, &k, NULL);
 	launch_both(&k, &g);
 	s->sentry = k.pid;
 	s->gofer = g.pid;

@@ -57,7 +57,19 @@ ip -n $NS addr add 10.231.77.2/24 dev eth0
 ip -n $NS -6 addr add fd31:77::2/64 dev eth0 nodad
 ip -n $NS link set eth0 up
 ip -n $NS route add default via 10.231.77.1
+ip -n $NS route add 169.254.1.1 dev eth0 scope link
+ip -n $NS route add 10.232.0.0/16 via 169.254.1.1 metric 7
+ip -n $NS -6 route add default via fd31:77::1
+ip -n $NS neigh add 10.231.77.9 lladdr 02:00:00:00:00:09 dev eth0 nud permanent
+# Everything of the namespace that the sandbox takes over.
+namespace() {
+	ip -n $NS -o addr show dev eth0 | sed 's/forever.*//; s/ tentative//'
+	ip -n $NS route
+	ip -n $NS -6 route
+	ip -n $NS neigh show nud permanent
+}
 head -c 20000000 /dev/urandom >"$T/big"
+namespace >"$T/before"
 # The server runs outside and fetches are made from inside, and the reverse, in one sandbox.
 python3 -m http.server 8231 --bind 10.231.77.1 --directory "$T" >/dev/null 2>&1 &
 OUTSIDE=$!
@@ -80,5 +92,9 @@ check "server inside, IPv6" cmp "$T/big" "$T/got6"
 check "server inside, IPv4" sh -c "curl -sf -m 60 -o '$T/got4' http://10.231.77.2/big && cmp '$T/big' '$T/got4'"
 check "the host's stack let go" sh -c "! ip -n $NS addr show dev eth0 | grep -q inet"
 check "closed port" sh -c "curl -s -m 5 http://10.231.77.2:81/; test \$? = 7"
-kill $OUTSIDE
+kill $BOX $OUTSIDE
+wait $BOX
+BOX=
+namespace >"$T/after"
+check "the namespace is as it was" diff "$T/before" "$T/after"
 finish
