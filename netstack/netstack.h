@@ -289,7 +289,8 @@ struct stack_counters {
 	uint64_t icmp_in, icmp_in_errors, icmp_out, icmp_in_echo, icmp_out_echo_reply, icmp_in_unreach,
 		icmp_out_unreach;
 	uint64_t tcp_active, tcp_passive, tcp_fails, tcp_est_resets, tcp_in, tcp_out, tcp_retrans,
-		tcp_in_errs, tcp_out_rsts;
+		tcp_in_errs, tcp_out_rsts, cookies_sent, cookies_recv, cookies_failed, listen_overflows,
+		listen_drops;
 	uint64_t udp_in, udp_no_ports, udp_in_errors, udp_out, udp_rcvbuf_errors, udp_sndbuf_errors;
 	uint32_t tcp_count, tcp_tw, tcp_orphans, udp_count, raw_count;
 };
@@ -300,7 +301,7 @@ struct stack_sysctl {
 	uint32_t rmem_default, rmem_max, wmem_default, wmem_max;
 	uint32_t tcp_rmem[3], tcp_wmem[3];
 	uint32_t default_ttl, syn_retries, synack_retries, retries2, fin_timeout_s, keepidle_s,
-		keepintvl_s, keepcnt, tw_reuse, max_tw;
+		keepintvl_s, keepcnt, tw_reuse, max_tw, syncookies;
 	uint32_t ping_min, ping_max, unprivileged_port;
 };
 struct stack_sysctl *stack_sysctl(struct stack *s);

@@ -12,7 +12,7 @@ static const struct stack_sysctl g_defaults = {
 	.tcp_rmem = { 4096, 131072, 6291456 }, .tcp_wmem = { 4096, 16384, 4194304 },
 	.default_ttl = 64, .syn_retries = 6, .synack_retries = 5, .retries2 = 15,
 	.fin_timeout_s = 60, .keepidle_s = 7200, .keepintvl_s = 75, .keepcnt = 9, .tw_reuse = 2,
-	.max_tw = 16384, .ping_min = 1, .ping_max = 0, .unprivileged_port = 1024,
+	.max_tw = 16384, .syncookies = 1, .ping_min = 1, .ping_max = 0, .unprivileged_port = 1024,
 };
 
 struct stack *stack_new(const struct stack_env *env)
@@ -46,6 +46,7 @@ struct stack *stack_new(const struct stack_env *env)
 	s->next_nic = 1;
 	s->armed = UINT64_MAX;
 	env->random(env->priv, &s->secret, sizeof(s->secret));
+	env->random(env->priv, &s->cookie_secret, sizeof(s->cookie_secret));
 	env->random(env->priv, &s->ip_id, sizeof(s->ip_id));
 	env->random(env->priv, &s->port_hint, sizeof(s->port_hint));
 	return s;

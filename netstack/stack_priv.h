@@ -43,6 +43,7 @@ struct stack {
 	struct list_head ports[KINDS][PORT_HASH]; /* endpoints' bind_node */
 	struct list_head all[KINDS];
 	uint64_t secret;	      /* keys the hashes and initial sequence numbers */
+	uint64_t cookie_secret;	      /* keys SYN cookies */
 	uint16_t ip_id;
 	uint32_t port_hint;
 	struct list_head frags;	      /* ipv4_frag.c, ipv6_frag.c: reassembly queues */

@@ -623,10 +623,17 @@ void tcp_input(struct nic *n, struct pkt *p)
 		return;
 	}
 	endpoint_get(ep); /* the segment may be its last */
-	if (tcp_of(ep)->state == TCPS_LISTEN)
-		tcp_listen_input(tcp_of(ep), n, p, &h, &g.o);
-	else
-		segment(tcp_of(ep), &g);
+	struct tcp *t = tcp_of(ep), *owner = t;
+
+	if (t->state == TCPS_LISTEN) {
+		owner = tcp_listen_input(t, n, p, &h, &g.o);
+		if (owner)
+			endpoint_get(&owner->ep);
+	}
+	if (owner)
+		segment(owner, &g);
+	if (owner && owner != t)
+		endpoint_put_locked(&owner->ep);
 	endpoint_put_locked(ep);
 	pkt_free(g.p);
 	return;

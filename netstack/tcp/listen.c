@@ -8,6 +8,8 @@
 
 #include "netstack/tcp/tcp_priv.h"
 
+#define COOKIE_LIFE_NS 120000000000ull
+
 int tcp_is_listening(const struct endpoint *ep)
 {
 	return ep->kind == EP_TCP && container_of(ep, const struct tcp, ep)->state == TCPS_LISTEN;
@@ -49,36 +51,15 @@ int tcp_accept_room(const struct tcp *l)
 	return l->accept_count <= l->backlog;
 }
 
-void tcp_listen_input(struct tcp *l, struct nic *n, const struct pkt *p, const struct tcp_hdr *h,
-		      const struct tcp_opts *o)
+/* A connection in the making that answers h, in no table and no queue yet; NULL. */
+static struct tcp *embryo_new(struct tcp *l, struct nic *n, const struct pkt *p, const struct tcp_hdr *h,
+			      const struct tcp_opts *o)
 {
 	struct stack *s = n->stack;
-	uint32_t syn_max = l->backlog > s->sysctl.max_syn_backlog ? l->backlog : s->sysctl.max_syn_backlog;
-
-	if (h->flags & TCP_RST)
-		return;
-	if (h->flags & TCP_ACK) {
-		tcp_refuse(n, p, h, p->len);
-		return;
-	}
-	if (!(h->flags & TCP_SYN) || p->link_type || ip_is_multicast(&p->dst))
-		return;
-	if (!tcp_accept_room(l))
-		return; /* dropped: the peer tries again */
-	if (l->syn_count >= syn_max) {
-		/* A flood: the oldest embryo makes room. Honest ones leave the queue within a round trip. */
-		struct tcp *old = list_first(&l->synq, struct tcp, q_node);
-
-		endpoint_get(&old->ep);
-		if (old->deferred)
-			tcp_set_state(old, TCPS_SYN_RECV);
-		tcp_done(old, 0);
-		endpoint_put_locked(&old->ep);
-	}
 	struct endpoint *ep = tcp_new(s);
 
 	if (!ep)
-		return;
+		return NULL;
 	struct tcp *t = tcp_of(ep);
 
 	endpoint_setup(ep, s, EP_TCP, l->ep.v6, IPPROTO_TCP);
@@ -92,15 +73,23 @@ void tcp_listen_input(struct tcp *l, struct nic *n, const struct pkt *p, const s
 	ep->connected = 1;
 	if (tcp_setup_route(t, 0)) {
 		endpoint_put_locked(ep);
-		return;
+		return NULL;
 	}
 	t->reno = l->reno;
-	port_insert(ep);
 	tcp_start(t);
-	demux_add(ep);
 	tcp_embryo_negotiate(t, h, o);
+	return t;
+}
+
+/* Into the tables and the listener's synq: it waits for the acknowledgement of its SYN-ACK. */
+static void embryo_wait(struct tcp *l, struct tcp *t)
+{
+	struct stack *s = t->ep.stack;
+
+	port_insert(&t->ep);
+	demux_add(&t->ep);
 	tcp_set_state(t, TCPS_SYN_RECV);
-	t->snd_nxt = t->snd_max = t->iss + 1;
+	t->snd_end = t->snd_nxt = t->snd_max = t->iss + 1;
 	t->rtt_timing = 1;
 	t->rtt_seq = t->snd_nxt;
 	t->rtt_start = t->first_unacked_ns = stack_now(s);
@@ -108,7 +97,105 @@ void tcp_listen_input(struct tcp *l, struct nic *n, const struct pkt *p, const s
 	list_add_tail(&t->q_node, &l->synq);
 	l->syn_count++;
 	tcp_arm_rexmit(t);
+}
+
+/* The queue is full: the oldest embryo makes room. Honest ones leave it within a round trip. */
+static void drop_oldest(struct tcp *l)
+{
+	struct tcp *old = list_first(&l->synq, struct tcp, q_node);
+
+	l->ep.stack->c.listen_drops++;
+	endpoint_get(&old->ep);
+	if (old->deferred)
+		tcp_set_state(old, TCPS_SYN_RECV);
+	tcp_done(old, 0);
+	endpoint_put_locked(&old->ep);
+}
+
+/* Answers a SYN and forgets it. */
+static void answer_cookie(struct tcp *l, struct nic *n, const struct pkt *p, const struct tcp_hdr *h,
+			  const struct tcp_opts *o)
+{
+	struct tcp *t = embryo_new(l, n, p, h, o);
+
+	if (!t)
+		return;
+	cookie_make(t, p, h, o);
 	tcp_send_flags(t, TCP_SYN | TCP_ACK, t->iss);
+	l->cookie_ns = stack_now(n->stack);
+	n->stack->c.cookies_sent++;
+	tcp_done(t, 0);
+	endpoint_put_locked(&t->ep);
+}
+
+/* An acknowledgement that belongs to no embryo: of a cookie? */
+static struct tcp *take_cookie(struct tcp *l, struct nic *n, const struct pkt *p, const struct tcp_hdr *h,
+			       const struct tcp_opts *ack)
+{
+	struct stack *s = n->stack;
+	struct tcp_hdr syn = *h;
+	struct tcp_opts o;
+
+	if (!l->cookie_ns || stack_now(s) - l->cookie_ns > COOKIE_LIFE_NS || (h->flags & TCP_SYN))
+		return NULL;
+	if (!cookie_check(s, p, h, ack, &o)) {
+		s->c.cookies_failed++;
+		return NULL;
+	}
+	syn.seq = htonl(ntohl(h->seq) - 1);
+	struct tcp *t = embryo_new(l, n, p, &syn, &o);
+
+	if (!t)
+		return NULL;
+	s->c.cookies_recv++;
+	if (!t->wscale_ok)
+		t->rcv_wscale = 0;
+	t->iss = ntohl(h->ack) - 1;
+	t->snd_una = t->rexmit_nxt = t->iss;
+	embryo_wait(l, t);
+	t->rtt_timing = 0; /* of a SYN-ACK whose time nobody knows */
+	return t;
+}
+
+struct tcp *tcp_listen_input(struct tcp *l, struct nic *n, const struct pkt *p, const struct tcp_hdr *h,
+			     const struct tcp_opts *o)
+{
+	struct stack *s = n->stack;
+	uint32_t syn_max = l->backlog > s->sysctl.max_syn_backlog ? l->backlog : s->sysctl.max_syn_backlog;
+
+	if (h->flags & TCP_RST)
+		return NULL;
+	if (h->flags & TCP_ACK) {
+		if (tcp_accept_room(l)) {
+			struct tcp *t = take_cookie(l, n, p, h, o);
+
+			if (t)
+				return t;
+		}
+		tcp_refuse(n, p, h, p->len);
+		return NULL;
+	}
+	if (!(h->flags & TCP_SYN) || p->link_type || ip_is_multicast(&p->dst))
+		return NULL;
+	if (!tcp_accept_room(l)) {
+		s->c.listen_overflows++;
+		s->c.listen_drops++;
+		return NULL; /* dropped: the peer tries again */
+	}
+	if (l->syn_count >= syn_max || s->sysctl.syncookies == 2) {
+		if (s->sysctl.syncookies) {
+			answer_cookie(l, n, p, h, o);
+			return NULL;
+		}
+		drop_oldest(l);
+	}
+	struct tcp *t = embryo_new(l, n, p, h, o);
+
+	if (!t)
+		return NULL;
+	embryo_wait(l, t);
+	tcp_send_flags(t, TCP_SYN | TCP_ACK, t->iss);
+	return NULL;
 }
 
 /* The handshake is done (and, with TCP_DEFER_ACCEPT, data is here): ready for accept(2). */

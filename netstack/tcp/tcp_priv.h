@@ -97,6 +97,7 @@ struct tcp {
 	struct tcp *listener;	/* while in its queues, which it empties before it goes */
 	struct list_head synq, acceptq, q_node;
 	uint32_t syn_count, accept_count, backlog;
+	uint64_t cookie_ns;	/* a SYN cookie was last sent, 0: never */
 	/* numbers */
 	uint64_t bytes_acked, bytes_received, bytes_sent, bytes_retrans;
 	uint32_t segs_in, segs_out, data_in, data_out, total_retrans, rcv_ooo;
@@ -178,12 +179,20 @@ void tcp_timers_stop(struct tcp *t);
 void tcp_embryo_negotiate(struct tcp *t, const struct tcp_hdr *h, const struct tcp_opts *o);
 
 /* listen.c */
-void tcp_listen_input(struct tcp *l, struct nic *n, const struct pkt *p, const struct tcp_hdr *h,
-		      const struct tcp_opts *o);
+/* A segment for a listener. The embryo that it is to be given to (of a SYN cookie), or NULL. */
+struct tcp *tcp_listen_input(struct tcp *l, struct nic *n, const struct pkt *p, const struct tcp_hdr *h,
+			     const struct tcp_opts *o);
 int tcp_accept_room(const struct tcp *l);
 void tcp_embryo_established(struct tcp *t);
 void tcp_unlisten(struct tcp *l);
 void tcp_leave_listener(struct tcp *t);
+
+/* cookie.c */
+/* Makes t's initial sequence number and time stamps a cookie for the SYN h. */
+void cookie_make(struct tcp *t, const struct pkt *p, const struct tcp_hdr *h, const struct tcp_opts *o);
+/* 1: h acknowledges a cookie of ours, whose SYN had the options *o. */
+int cookie_check(struct stack *s, const struct pkt *p, const struct tcp_hdr *h, const struct tcp_opts *ack,
+		 struct tcp_opts *o);
 
 /* io.c */
 uint32_t tcp_sndbuf_used(const struct tcp *t);

@@ -211,7 +211,8 @@ static void show_netstat(struct table *t)
 	const struct stack_counters *c = stack_counters(t->s);
 
 	strbuf_puts(t->out, "TcpExt: SyncookiesSent SyncookiesRecv SyncookiesFailed TW ListenOverflows ListenDrops TCPTimeouts\n");
-	strbuf_printf(t->out, "TcpExt: 0 0 0 %u 0 0 0\n", c->tcp_tw);
+	strbuf_printf(t->out, "TcpExt: %llu %llu %llu %u %llu %llu 0\n", ULL(c->cookies_sent), ULL(c->cookies_recv),
+		      ULL(c->cookies_failed), c->tcp_tw, ULL(c->listen_overflows), ULL(c->listen_drops));
 	strbuf_puts(t->out, "IpExt: InNoRoutes InOctets OutOctets\nIpExt: 0 0 0\n");
 }
 
@@ -304,6 +305,7 @@ static const struct {
 	CTL("net.ipv4.ip_local_port_range", port_min, 2),
 	CTL("net.core.somaxconn", somaxconn, 1),
 	CTL("net.ipv4.tcp_max_syn_backlog", max_syn_backlog, 1),
+	CTL("net.ipv4.tcp_syncookies", syncookies, 1),
 	CTL("net.core.rmem_default", rmem_default, 1),
 	CTL("net.core.rmem_max", rmem_max, 1),
 	CTL("net.core.wmem_default", wmem_default, 1),

@@ -27,6 +27,7 @@ struct run {
 	struct endpoint *listener, *ep;
 	uint32_t iss;
 	int have_iss;
+	uint16_t peer_port;
 	uint32_t last_ts; /* of ours, for ecr */
 	const char *file;
 	int line;
@@ -147,7 +148,7 @@ static void inject(struct run *r, const char *args)
 	struct tcp_hdr *h = pkt_push(k, (uint32_t)sizeof(*h) + on);
 
 	memcpy(h + 1, opts, on);
-	h->sport = htons(PEER_PORT);
+	h->sport = htons(r->peer_port);
 	h->dport = htons(OUR_PORT);
 	h->seq = htonl(seq);
 	h->ack = htonl(ack);
@@ -238,6 +239,17 @@ static void expect(struct run *r, const char *args)
 	pkt_free(k);
 }
 
+static void drop_output(struct run *r)
+{
+	while (!list_empty(&r->out)) {
+		struct out *o = list_first(&r->out, struct out, node);
+
+		list_del(&o->node);
+		pkt_free(o->p);
+		free(o);
+	}
+}
+
 static void command(struct run *r, char *cmd)
 {
 	char word[32];
@@ -289,6 +301,26 @@ static void command(struct run *r, char *cmd)
 		if (!list_empty(&r->out)) {
 			expect(r, "? 0:0(0)");
 		}
+	} else if (!strcmp(word, "sysctl")) {
+		char name[32];
+
+		if (sscanf(cmd, "sysctl %31s %ld", name, &v) != 2)
+			FAIL("sysctl NAME VALUE");
+		stack_lock(r->m->s[0]);
+		if (!strcmp(name, "max_syn_backlog"))
+			stack_sysctl(r->m->s[0])->max_syn_backlog = (uint32_t)v;
+		else if (!strcmp(name, "syncookies"))
+			stack_sysctl(r->m->s[0])->syncookies = (uint32_t)v;
+		else
+			FAIL("unknown sysctl '%s'", name);
+		stack_unlock(r->m->s[0]);
+	} else if (!strcmp(word, "flood")) {
+		for (long i = 0; i < v; i++) {
+			r->peer_port = (uint16_t)(PEER_PORT + 1 + i);
+			inject(r, "S 1:1(0) win 1000 mss 1460");
+		}
+		r->peer_port = PEER_PORT;
+		drop_output(r);
 	} else if (!strcmp(word, "state")) {
 		if (endpoint_tcp_state(r->ep) != v)
 			FAIL("state is %d", endpoint_tcp_state(r->ep));
@@ -333,7 +365,7 @@ static void command(struct run *r, char *cmd)
 
 static void run_script(const char *file)
 {
-	struct run r = { .file = file };
+	struct run r = { .file = file, .peer_port = PEER_PORT };
 	FILE *f = fopen(file, "r");
 	char line[512];
 
@@ -362,25 +394,13 @@ static void run_script(const char *file)
 		command(&r, line + n);
 	}
 	fclose(f);
-	while (!list_empty(&r.out)) {
-		struct out *o = list_first(&r.out, struct out, node);
-
-		list_del(&o->node);
-		pkt_free(o->p);
-		free(o);
-	}
+	drop_output(&r);
 	if (r.ep)
 		endpoint_close(r.ep);
 	if (r.listener)
 		endpoint_close(r.listener);
 	sim_run(r.m, 2000ull * 1000000000u);
-	while (!list_empty(&r.out)) {
-		struct out *o = list_first(&r.out, struct out, node);
-
-		list_del(&o->node);
-		pkt_free(o->p);
-		free(o);
-	}
+	drop_output(&r);
 	sim_free(r.m);
 }
 
