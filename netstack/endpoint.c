@@ -330,7 +330,7 @@ int endpoint_queue(struct endpoint *ep, struct pkt *p)
 {
 	uint32_t size = pkt_truesize(p);
 
-	if (ep->rq_mem + size > (uint32_t)ep->o.rcvbuf && ep->rq_count) {
+	if ((ep->rq_mem + size > (uint32_t)ep->o.rcvbuf || stack_full(ep->stack)) && ep->rq_count) {
 		ep->drops++;
 		pkt_free(p);
 		return 0;

@@ -302,6 +302,9 @@ struct stack_sysctl {
 	uint32_t tcp_rmem[3], tcp_wmem[3];
 	uint32_t default_ttl, syn_retries, synack_retries, retries2, fin_timeout_s, keepidle_s,
 		keepintvl_s, keepcnt, tw_reuse, max_tw, syncookies;
+	/* Packets and buffers of all endpoints: from the first buffers no longer grow, at the second
+	 * nothing is queued that can be had again. Linux's tcp_mem and udp_mem, in bytes. */
+	uint64_t mem_pressure, mem_max;
 	uint32_t ping_min, ping_max, unprivileged_port;
 };
 struct stack_sysctl *stack_sysctl(struct stack *s);

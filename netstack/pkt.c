@@ -54,6 +54,23 @@ static int spare_put(struct nbuf *b)
 	return 0;
 }
 
+static uint64_t g_live; /* [a] bytes of all packets and their buffers */
+
+uint64_t pkt_memory(void)
+{
+	return __atomic_load_n(&g_live, __ATOMIC_RELAXED);
+}
+
+static void live_add(size_t n)
+{
+	__atomic_add_fetch(&g_live, n, __ATOMIC_RELAXED);
+}
+
+static void live_sub(size_t n)
+{
+	__atomic_sub_fetch(&g_live, n, __ATOMIC_RELAXED);
+}
+
 struct nbuf *nbuf_new(uint32_t cap)
 {
 	int big = cap > NBUF_BIG / 2 && cap <= NBUF_BIG;
@@ -65,6 +82,7 @@ struct nbuf *nbuf_new(uint32_t cap)
 		b = malloc(sizeof(*b) + cap);
 	if (!b)
 		return NULL;
+	live_add(sizeof(*b) + cap);
 	ref_init(&b->ref);
 	list_init(&b->node);
 	b->cap = cap;
@@ -74,7 +92,10 @@ struct nbuf *nbuf_new(uint32_t cap)
 
 void nbuf_put(struct nbuf *b)
 {
-	if (ref_put(&b->ref) && (b->cap != NBUF_BIG || !spare_put(b)))
+	if (!ref_put(&b->ref))
+		return;
+	live_sub(sizeof(*b) + b->cap);
+	if (b->cap != NBUF_BIG || !spare_put(b))
 		free(b);
 }
 
@@ -84,6 +105,7 @@ struct pkt *pkt_new(void)
 
 	if (!p)
 		return NULL;
+	live_add(sizeof(*p));
 	memset(p, 0, offsetof(struct pkt, frag));
 	list_init(&p->node);
 	p->head = PKT_HEADROOM;
@@ -102,6 +124,7 @@ void pkt_free(struct pkt *p)
 	if (!p)
 		return;
 	drop_frags(p);
+	live_sub(sizeof(*p));
 	free(p);
 }
 
@@ -121,6 +144,7 @@ struct pkt *pkt_clone(const struct pkt *p)
 
 	if (!c)
 		return NULL;
+	live_add(sizeof(*c));
 	memcpy(c, p, sizeof(*c));
 	list_init(&c->node);
 	for (uint32_t i = 0; i < c->frag_count; i++)

@@ -72,6 +72,8 @@ static inline struct nbuf *nbuf_get(struct nbuf *b)
 }
 void nbuf_put(struct nbuf *b);
 
+/* Bytes that all packets and buffers of this process take now. */
+uint64_t pkt_memory(void);
 struct pkt *pkt_new(void);
 void pkt_free(struct pkt *p);
 void pkt_list_free(struct list_head *l);

@@ -12,7 +12,8 @@ static const struct stack_sysctl g_defaults = {
 	.tcp_rmem = { 4096, 131072, 6291456 }, .tcp_wmem = { 4096, 16384, 4194304 },
 	.default_ttl = 64, .syn_retries = 6, .synack_retries = 5, .retries2 = 15,
 	.fin_timeout_s = 60, .keepidle_s = 7200, .keepintvl_s = 75, .keepcnt = 9, .tw_reuse = 2,
-	.max_tw = 16384, .syncookies = 1, .ping_min = 1, .ping_max = 0, .unprivileged_port = 1024,
+	.max_tw = 16384, .syncookies = 1,
+	.mem_pressure = 192u << 20, .mem_max = 256u << 20, .ping_min = 1, .ping_max = 0, .unprivileged_port = 1024,
 };
 
 struct stack *stack_new(const struct stack_env *env)

@@ -63,6 +63,15 @@ static inline uint64_t stack_now(struct stack *s)
 	return s->env.now(s->env.priv);
 }
 uint32_t stack_random(struct stack *s);
+/* Packets take much memory; more than all they may. */
+static inline int stack_pressed(const struct stack *s)
+{
+	return pkt_memory() > s->sysctl.mem_pressure;
+}
+static inline int stack_full(const struct stack *s)
+{
+	return pkt_memory() > s->sysctl.mem_max;
+}
 
 /* timer.c */
 void stimer_init(struct stimer *t, void (*fn)(struct stimer *t));

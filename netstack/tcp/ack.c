@@ -169,7 +169,7 @@ static void advance(struct tcp *t, uint32_t ack)
 		stimer_cancel(s, &t->rexmit);
 	else
 		tcp_arm_rexmit(t);
-	if (t->ep.nospace && tcp_sndbuf_used(t) <= (uint32_t)t->ep.o.sndbuf / 3 * 2) {
+	if (t->ep.nospace && tcp_sndbuf_used(t) <= tcp_sndbuf(t) / 3 * 2) {
 		t->ep.nospace = 0;
 		endpoint_wake(&t->ep, POLLOUT | POLLWRNORM);
 	}

@@ -126,7 +126,7 @@ static void ooo_insert(struct tcp *t, struct pkt *p, uint32_t seq)
 	uint32_t end = seq + p->len;
 
 	t->rcv_ooo++;
-	if (t->ooo_mem + pkt_truesize(p) > 2u * (uint32_t)t->ep.o.rcvbuf + 65536u) {
+	if (t->ooo_mem + pkt_truesize(p) > 2u * (uint32_t)t->ep.o.rcvbuf + 65536u || stack_full(t->ep.stack)) {
 		pkt_free(p); /* the sender will repeat it */
 		return;
 	}
@@ -264,6 +264,9 @@ static void data(struct tcp *t, struct seg *g)
 			pkt_trim_end(p, over < p->len ? over : p->len);
 		}
 	}
+	/* No memory: the sender repeats it, and meanwhile the reader makes room. */
+	if (p->len && t->ep.rq_bytes && stack_full(t->ep.stack))
+		pkt_trim_end(p, p->len);
 	if (p->len) {
 		t->data_in++;
 		if (seq == t->rcv_nxt) {

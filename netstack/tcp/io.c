@@ -10,6 +10,7 @@
 
 #define SEND_PIECE 65536u
 #define SMALL 2048u
+#define SNDBUF_FLOOR 4608u /* SOCK_MIN_SNDBUF */
 #define READ_FRAGS 16
 
 uint32_t tcp_sndbuf_used(const struct tcp *t)
@@ -19,11 +20,19 @@ uint32_t tcp_sndbuf_used(const struct tcp *t)
 	return t->snd_una == t->iss ? t->snd_end - (t->iss + 1) : t->snd_end - t->snd_una;
 }
 
+/* When packets take more memory than they may, what is queued has to leave first. */
+uint32_t tcp_sndbuf(const struct tcp *t)
+{
+	uint32_t limit = (uint32_t)t->ep.o.sndbuf;
+
+	return limit > SNDBUF_FLOOR && stack_full(t->ep.stack) ? SNDBUF_FLOOR : limit;
+}
+
 void tcp_sndbuf_expand(struct tcp *t)
 {
 	uint32_t max = t->ep.stack->sysctl.tcp_wmem[2], want = t->cwnd > max / 2 ? max : 2 * t->cwnd;
 
-	if (!t->ep.o.sndbuf_locked && want > (uint32_t)t->ep.o.sndbuf)
+	if (!t->ep.o.sndbuf_locked && !stack_pressed(t->ep.stack) && want > (uint32_t)t->ep.o.sndbuf)
 		t->ep.o.sndbuf = (int)want;
 }
 
@@ -50,11 +59,13 @@ static int send_check(struct tcp *t, uint32_t *room)
 		return -EPIPE;
 	uint32_t used = tcp_sndbuf_used(t);
 
-	if (used >= (uint32_t)ep->o.sndbuf) {
+	uint32_t limit = tcp_sndbuf(t);
+
+	if (used >= limit) {
 		ep->nospace = 1;
 		return -EAGAIN;
 	}
-	*room = (uint32_t)ep->o.sndbuf - used;
+	*room = limit - used;
 	return 0;
 }
 
@@ -143,7 +154,7 @@ ssize_t tcp_send(struct endpoint *ep, struct ep_send *m)
 			uint32_t used = tcp_sndbuf_used(t);
 
 			/* What is delivered at once on loopback is free again when the lock goes. */
-			room = used < (uint32_t)ep->o.sndbuf ? (uint32_t)ep->o.sndbuf - used : 0;
+			room = used < tcp_sndbuf(t) ? tcp_sndbuf(t) - used : 0;
 		}
 		stack_unlock(s);
 		if (err) {
@@ -188,7 +199,7 @@ static void consume(struct tcp *t, uint32_t n)
 		pkt_free(p);
 	}
 	/* Autotuning: a reader that empties the buffer every round trip gets a bigger one. */
-	if (!ep->o.rcvbuf_locked && t->drs_bytes >= (uint32_t)ep->o.rcvbuf) {
+	if (!ep->o.rcvbuf_locked && !stack_pressed(ep->stack) && t->drs_bytes >= (uint32_t)ep->o.rcvbuf) {
 		uint32_t max = ep->stack->sysctl.tcp_rmem[2];
 
 		now = stack_now(ep->stack);
@@ -381,7 +392,7 @@ uint32_t tcp_ready(struct endpoint *ep)
 			m |= POLLIN | POLLRDNORM;
 		if (ep->shut & 2) {
 			m |= POLLOUT | POLLWRNORM;
-		} else if (tcp_sndbuf_used(t) <= (uint32_t)ep->o.sndbuf / 3 * 2) {
+		} else if (tcp_sndbuf_used(t) <= tcp_sndbuf(t) / 3 * 2) {
 			m |= POLLOUT | POLLWRNORM;
 		} else {
 			ep->nospace = 1;
@@ -405,7 +416,7 @@ void tcp_options(struct endpoint *ep)
 	tcp_arm_keep(t);
 	if (t->delack_on && ep->o.quickack)
 		tcp_ack(t);
-	if (t->ep.nospace && tcp_sndbuf_used(t) <= (uint32_t)ep->o.sndbuf / 3 * 2) {
+	if (t->ep.nospace && tcp_sndbuf_used(t) <= tcp_sndbuf(t) / 3 * 2) {
 		t->ep.nospace = 0;
 		endpoint_wake(ep, POLLOUT | POLLWRNORM);
 	}

@@ -196,6 +196,7 @@ int cookie_check(struct stack *s, const struct pkt *p, const struct tcp_hdr *h, 
 
 /* io.c */
 uint32_t tcp_sndbuf_used(const struct tcp *t);
+uint32_t tcp_sndbuf(const struct tcp *t); /* what of it may be used */
 /* The send buffer follows the congestion window, unless SO_SNDBUF fixed it. */
 void tcp_sndbuf_expand(struct tcp *t);
 

@@ -14,6 +14,9 @@
 #include "sentry/socket/netboot.h"
 #include "sentry/socket/socket.h"
 
+#define PACKET_MEMORY_MIN (8ull << 20)
+#define PACKET_MEMORY_MAX (1ull << 30)
+
 struct stack_host {
 	struct ktimer timer;
 	struct stack *stack;
@@ -63,6 +66,14 @@ static void timer_fires(struct ktimer *t)
 	stack_timers(((struct stack_host *)t->priv)->stack);
 }
 
+/* An eighth of the sandbox's memory, as Linux has it for tcp_mem. */
+static uint64_t packet_memory(const struct kernel *k)
+{
+	uint64_t n = k->total_memory / 8;
+
+	return n < PACKET_MEMORY_MIN ? PACKET_MEMORY_MIN : n > PACKET_MEMORY_MAX ? PACKET_MEMORY_MAX : n;
+}
+
 int socket_layer_start(struct kernel *k)
 {
 	struct socket_layer *l = calloc(1, sizeof(*l));
@@ -79,6 +90,8 @@ int socket_layer_start(struct kernel *k)
 	l->stack = h->stack = stack_new(&env);
 	if (!l->local || !l->stack)
 		goto fail;
+	stack_sysctl(l->stack)->mem_max = packet_memory(k);
+	stack_sysctl(l->stack)->mem_pressure = packet_memory(k) / 4 * 3;
 	stack_lock(l->stack);
 	struct nic *lo = loopback_new(l->stack);
 

@@ -9,6 +9,7 @@ static struct endpoint *listener(struct sim *m, int v6)
 	struct endpoint *l = endpoint_new(m->s[1], EP_TCP, v6, IPPROTO_TCP);
 	struct ip_addr any = v6 ? (struct ip_addr){ .d = { 0, 0 } } : ip_from_v4(0);
 
+	l->o.reuseaddr = 1;
 	ck_assert_int_eq(endpoint_bind(l, &any, 80), 0);
 	ck_assert_int_eq(endpoint_listen(l, 10), 0);
 	return l;
@@ -249,6 +250,110 @@ START_TEST(test_user_timeout)
 }
 END_TEST
 
+/* Readers that do not read: all connections together take no more memory than they may, and every one of
+ * them still ends well. */
+START_TEST(test_memory_is_bounded)
+{
+	enum { COUNT = 60, TOTAL = 300000, MAX = 2 << 20 };
+	struct endpoint *c[COUNT], *a[COUNT];
+	static size_t sent[COUNT], got[COUNT];
+	uint64_t before = pkt_memory(), most = 0;
+	struct sim *m = sim_new(5, 1500);
+	static uint8_t buf[TOTAL];
+	size_t left = COUNT;
+
+	for (size_t i = 0; i < TOTAL; i++)
+		buf[i] = (uint8_t)(i * 7 + (i >> 9));
+	for (int i = 0; i < 2; i++) {
+		stack_sysctl(m->s[i])->mem_max = MAX;
+		stack_sysctl(m->s[i])->mem_pressure = MAX / 4 * 3;
+	}
+	for (int i = 0; i < COUNT; i++)
+		pair(m, i & 1, &c[i], &a[i]);
+	for (int round = 0; left; round++) {
+		ck_assert_msg(round < 20000, "%zu connections are stuck", left);
+		for (int i = 0; i < COUNT; i++) {
+			ssize_t n = sent[i] < TOTAL ? ep_write(c[i], buf + sent[i], TOTAL - sent[i]) : 0;
+
+			ck_assert(n >= 0 || n == -EAGAIN);
+			/* Writable means that a write is taken, or a guest would spin. */
+			if (n == -EAGAIN)
+				ck_assert(!(endpoint_ready(c[i]) & POLLOUT));
+			sent[i] += n > 0 ? (size_t)n : 0;
+		}
+		sim_run(m, 100000000);
+		if (pkt_memory() - before > most)
+			most = pkt_memory() - before;
+		for (int i = 0; i < COUNT && round > 50; i++) {
+			uint8_t in[4096];
+			ssize_t n = ep_read(a[i], in, sizeof(in));
+
+			if (n <= 0)
+				continue;
+			ck_assert(!memcmp(in, buf + got[i], (size_t)n));
+			got[i] += (size_t)n;
+			left -= got[i] == TOTAL;
+		}
+	}
+	ck_assert_msg(most > MAX / 2 && most < 2 * MAX /* what is on the wire counts */, "at most %llu bytes", (unsigned long long)most);
+	for (int i = 1; i < COUNT; i++) {
+		endpoint_close(a[i]);
+		endpoint_close(c[i]);
+	}
+	finish(m, c[0], a[0]);
+	ck_assert_uint_eq(pkt_memory(), before);
+}
+END_TEST
+
+/* Ten thousand SYNs that nobody follows up, in front of one honest client. */
+START_TEST(test_syn_flood)
+{
+	struct sim *m = sim_new(6, 1500);
+	struct endpoint *l = listener(m, 0), *c, *a;
+	struct ip_addr to = sim_addr(1, 0);
+	uint32_t embryos = 0;
+	struct endpoint *ep;
+
+	/* The flood's answers go to a host that is not there; stack 0 only sends. */
+	stack_lock(m->s[0]);
+	for (int i = 0; i < 10000; i++) {
+		struct pkt *p = pkt_new();
+		struct tcp_hdr *h = pkt_push(p, sizeof(*h));
+		struct ip_out o = { .src = ip_from_v4(htonl(0x0a000010u + (uint32_t)i % 100)), .dst = to,
+				    .proto = IPPROTO_TCP, .ttl = 64, .any_src = 1 };
+
+		memset(h, 0, sizeof(*h));
+		h->sport = htons((uint16_t)(1000 + i));
+		h->dport = htons(80);
+		h->seq = htonl((uint32_t)i * 99991);
+		h->off = 5 << 4;
+		h->flags = TCP_SYN;
+		h->window = 9;
+		ip_output(m->s[0], p, &o, offsetof(struct tcp_hdr, csum));
+		if (i % 100 == 99) {
+			stack_unlock(m->s[0]);
+			sim_run(m, 2000000);
+			stack_lock(m->s[0]);
+		}
+	}
+	stack_unlock(m->s[0]);
+	list_for_each(ep, &m->s[1]->all[EP_TCP], all_node)
+		embryos++;
+	ck_assert_uint_le(embryos, stack_sysctl(m->s[1])->max_syn_backlog + 1);
+	ck_assert_uint_gt(stack_counters(m->s[1])->cookies_sent, 5000);
+	c = endpoint_new(m->s[0], EP_TCP, 0, IPPROTO_TCP);
+	ck_assert_int_eq(endpoint_connect(c, &to, 80), -EINPROGRESS);
+	sim_run(m, 100000000);
+	ck_assert_int_eq(endpoint_tcp_state(c), TCPS_ESTABLISHED);
+	a = endpoint_accept(l);
+	ck_assert(!IS_ERR(a));
+	ck_assert_uint_eq(stack_counters(m->s[1])->cookies_recv, 1);
+	transfer(m, c, a, 200000);
+	endpoint_close(l);
+	finish(m, c, a);
+}
+END_TEST
+
 START_TEST(test_udp_fragments)
 {
 	struct sim *m = sim_new(9, 1500);
@@ -292,6 +397,8 @@ int main(void)
 	TCase *t = tcase_create("all");
 
 	tcase_set_timeout(t, 60);
+	tcase_add_test(t, test_memory_is_bounded);
+	tcase_add_test(t, test_syn_flood);
 	tcase_add_test(t, test_clean);
 	tcase_add_test(t, test_loss);
 	tcase_add_test(t, test_everything);
