@@ -42,6 +42,8 @@ NETWORK = {"test_asyncio", "test_asynchat", "test_asyncore", "test_ftplib", "tes
 # What neither run attempts. On a virtual machine without vsock loopback, VSOCK hangs natively; the
 # sandbox has no virtual machine below it to talk to.
 IGNORED = {"test_socket": ["*VSOCK*"]}
+# Modules that want a resource of the suite (-u) but reach for nothing outside.
+RESOURCES = {"test_socketserver": "network"}
 
 
 def modules():
@@ -50,11 +52,21 @@ def modules():
     return [line for line in out.split() if line.startswith("test_")]
 
 
+def native_prefix():
+    """The namespaces of native runs, where the machine lets us make them."""
+    if subprocess.run(NATIVE + ["true"], env=ENV, capture_output=True).returncode == 0:
+        return NATIVE
+    print("run.py: no namespaces of its own for native runs; they run as this process does")
+    return []
+
+
 def command(args, module, inside):
     test = [PYTHON, "-m", "test", "-v", "--timeout", str(args.timeout), module]
+    if module in RESOURCES:
+        test += ["-u", RESOURCES[module]]
     test += [word for pattern in IGNORED.get(module, []) for word in ("-i", pattern)]
     if not inside:
-        return NATIVE + test
+        return args.native_prefix + test
     env = [word for item in ENV.items() for word in ("--env", "=".join(item))]
     # /etc/shadow is hidden unless it is asked for; test_spwd reads it.
     # The host's name is the one that its /etc/hosts resolves.
@@ -223,6 +235,7 @@ def main():
     if args.again:
         state.forget(names, args.again)
     known = state.results
+    args.native_prefix = native_prefix()
     run_all(args, state, [n for n in names if "native" not in known.get(n, {})], False, args.jobs)
     # The quick ones first: what is broken shows early.
     todo = [n for n in names if comparable(known[n]) and "inside" not in known[n]]
