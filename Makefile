@@ -42,11 +42,13 @@ gofer_SRC := $(filter-out $(proto_SRC),$(call src,gofer))
 vfs_SRC := $(call src,vfs)
 # The egress policy alone, for the runtime (and whoever judges again): knows no stack.
 egress_SRC := $(call src,netstack/egress)
-netstack_SRC := $(filter-out $(egress_SRC),$(call src,netstack))
+# caisson-net, which is linked with the stack and the policy.
+nat_SRC := $(call src,netstack/nat)
+netstack_SRC := $(filter-out $(egress_SRC) $(nat_SRC),$(call src,netstack))
 # The vDSO is code for guests; sentry/loader/vdso.mk builds it.
 sentry_SRC := $(filter-out sentry/loader/vdso/%,$(call src,sentry))
 runtime_SRC := $(call src,runtime)
-MODULES := base platform proto gofer vfs egress netstack sentry runtime
+MODULES := base platform proto gofer vfs egress netstack nat sentry runtime
 
 obj = $(patsubst %,$(B)/%.o,$(1))
 define module_rule
@@ -57,7 +59,7 @@ $(B)/$(1).a: $$($(1)_OBJ) $$($(1)_EXTRA)
 $(1).a: $(B)/$(1).a
 endef
 
-all: $(B)/caisson $(B)/caisson-sentry $(B)/caisson-gofer
+all: $(B)/caisson $(B)/caisson-sentry $(B)/caisson-gofer $(B)/caisson-net
 
 -include platform/systrap/stub.mk
 platform_EXTRA += $(STUB_OBJ)
@@ -77,6 +79,8 @@ $(B)/caisson-sentry: $(SENTRY_ARCHIVES)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ -Wl,--whole-archive $(B)/sentry.a $(B)/vfs.a -Wl,--no-whole-archive \
 		-Wl,--start-group $(filter-out $(B)/sentry.a $(B)/vfs.a,$^) -Wl,--end-group $(SENTRY_LIBS)
 $(B)/caisson-gofer: $(B)/gofer.a $(B)/proto.a $(B)/platform.a $(B)/base.a
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ -Wl,--start-group $^ -Wl,--end-group -lseccomp -lxxhash
+$(B)/caisson-net: $(B)/nat.a $(B)/netstack.a $(B)/egress.a $(B)/platform.a $(B)/base.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ -Wl,--start-group $^ -Wl,--end-group -lseccomp -lxxhash
 $(B)/caisson: $(B)/runtime.a $(B)/egress.a $(B)/base.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ -Wl,--start-group $^ -Wl,--end-group -ljson-c -lseccomp
@@ -101,7 +105,7 @@ run: deps
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/caisson
 	install -m 755 $(B)/caisson $(DESTDIR)$(PREFIX)/bin/
-	install -m 755 $(B)/caisson-sentry $(B)/caisson-gofer $(DESTDIR)$(PREFIX)/libexec/caisson/
+	install -m 755 $(B)/caisson-sentry $(B)/caisson-gofer $(B)/caisson-net $(DESTDIR)$(PREFIX)/libexec/caisson/
 
 .PHONY: all clean format check-layers install deps run
 clean:

@@ -58,6 +58,7 @@ void stack_unlock(struct stack *s);
 #define NIC_ARP 4u	/* Ethernet: neighbours are resolved */
 #define NIC_CSUM_TX 8u	/* the link completes transport checksums */
 #define NIC_GSO 16u	/* the link splits TCP super-segments */
+#define NIC_GATEWAY 32u /* packets for anybody are taken in: see gateway.h */
 
 struct nic_addr {
 	struct ip_addr addr;
@@ -86,6 +87,7 @@ struct nic {
 	void (*xmit)(struct nic *n, struct pkt *p);
 	/* All of one burst was handed over. May be NULL. */
 	void (*flush)(struct nic *n);
+	int (*start)(struct nic *n); /* its threads; not locked */
 	void *priv; /* of the link */
 };
 
@@ -97,6 +99,8 @@ struct nic *nic_by_name(struct stack *s, const char *name);
 struct list_head *stack_nics(struct stack *s);
 int nic_add_addr(struct nic *n, const struct nic_addr *a); /* -EEXIST, -ENOBUFS */
 int nic_del_addr(struct nic *n, const struct ip_addr *a, uint32_t plen);
+/* The link is gone for good: n goes down and the connections that used it end with ENETDOWN. */
+void nic_lost(struct nic *n);
 /* A frame from the link: consumes p. */
 void nic_input(struct nic *n, struct pkt *p);
 /* The interface that has this address (any 127/8 address is lo's), or NULL. */

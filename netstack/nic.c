@@ -65,6 +65,20 @@ int nic_del_addr(struct nic *n, const struct ip_addr *a, uint32_t plen)
 	return -EADDRNOTAVAIL;
 }
 
+void nic_lost(struct nic *n)
+{
+	struct endpoint *ep, *tmp;
+
+	lock_assert_held(&n->stack->lock);
+	n->flags &= ~NIC_UP;
+	list_for_each_safe(ep, tmp, &n->stack->all[EP_TCP], all_node)
+		for (uint32_t i = 0; i < n->addr_count; i++)
+			if (ip_eq(&n->addr[i].addr, &ep->laddr)) {
+				tcp_abort(ep, ENETDOWN);
+				break;
+			}
+}
+
 struct nic *stack_local(struct stack *s, const struct ip_addr *a)
 {
 	struct nic *n;

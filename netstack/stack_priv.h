@@ -55,6 +55,7 @@ struct stack {
 	uint64_t icmp_tokens_ns;      /* rate limit of ICMP errors */
 	uint64_t challenge_ns;
 	uint32_t challenge_count;
+	const struct gateway *gateway; /* gateway.h; NULL: packets for others are dropped */
 	struct packet_tap *taps;      /* who sees every frame: packet sockets, pcap */
 };
 
@@ -94,6 +95,9 @@ void endpoint_report(struct endpoint *ep, int err, uint32_t origin, uint32_t typ
 		     uint32_t info, const struct ip_addr *offender, const struct ip_addr *dst,
 		     uint16_t dport, struct pkt *quoted);
 int endpoint_in_group(const struct endpoint *ep, const struct ip_addr *group, uint32_t nic);
+
+/* gateway.c: p is for nobody here. 1: its owner consumed it. */
+int gateway_take(struct nic *n, struct pkt *p);
 
 /* ports.c */
 /* -EADDRINUSE; port 0: picks one. */
@@ -142,6 +146,8 @@ void tcp_input(struct nic *n, struct pkt *p);
 /* Sends the acknowledgements that a burst of segments put off. */
 void tcp_flush_acks(struct stack *s);
 void tcp_close(struct endpoint *ep);
+/* Ends a connection without a word to the peer; err for the owner. */
+void tcp_abort(struct endpoint *ep, int err);
 int tcp_connect(struct endpoint *ep, const struct ip_addr *a, uint16_t port);
 int tcp_disconnect(struct endpoint *ep);
 int tcp_listen(struct endpoint *ep, int backlog);
@@ -151,7 +157,7 @@ uint32_t tcp_ready(struct endpoint *ep);
 void tcp_options(struct endpoint *ep);
 ssize_t tcp_send(struct endpoint *ep, struct ep_send *m);
 ssize_t tcp_recv(struct endpoint *ep, struct ep_recv *m);
-void tcp_icmp_error(struct endpoint *ep, int err, int hard, uint32_t seq, uint32_t mtu);
+void tcp_icmp_error(struct endpoint *ep, int err, uint32_t seq, uint32_t mtu);
 int tcp_is_listening(const struct endpoint *ep);
 int tcp_is_timewait(const struct endpoint *ep);
 /* TIME_WAIT ep may make way for a new connection of the same four-tuple. */

@@ -22,6 +22,7 @@
 #include "runtime/cgroup.h"
 #include "runtime/command.h"
 #include "runtime/error.h"
+#include "runtime/etc_files.h"
 #include "runtime/inherit.h"
 #include "runtime/hide.h"
 #include "runtime/launch.h"
@@ -29,6 +30,7 @@
 #include "runtime/options.h"
 #include "runtime/result.h"
 #include "runtime/terminal.h"
+#include "runtime/usernet.h"
 
 /* Milliseconds the sentry gets beyond --timeout before it is killed from outside. */
 #define TIMEOUT_GRACE_MS 2000
@@ -38,7 +40,7 @@ struct sandbox {
 	struct inherited caller;
 	int tty;
 	int log_fd;
-	pid_t sentry, gofer;
+	pid_t sentry, gofer, net; /* net: 0 without --network user */
 	int control;
 	struct cgroup cgroup;
 	struct netns_kept *netns; /* to put back at the end */
@@ -294,6 +296,15 @@ static void start_processes(struct sandbox *s)
 		netns_adopt(ns, &sentry_conf, &k, &s->netns);
 		close(ns);
 	}
+	if (s->o.user_network) {
+		const struct usernet_options u = { .publish = s->o.publish, .publish_count = s->o.publish_count,
+						   .host_loopback = s->o.host_loopback, .cgroup = &s->cgroup,
+						   .weaker = s->o.weaker, .log_level = s->o.log_level,
+						   .log_fd = s->log_fd };
+
+		s->net = usernet_start(&u, &sentry_conf, &k);
+	}
+	etc_files_add(&sentry_conf, &s->o);
 	launch_both(&k, &g);
 	s->sentry = k.pid;
 	s->gofer = g.pid;
@@ -414,8 +425,8 @@ static void supervise(struct sandbox *s, struct result *r, int sigfd)
 	}
 }
 
-/* It serves nobody any more, and has nothing of its own to finish. */
-static void end_gofer(pid_t pid)
+/* A server of the sandbox serves nobody any more, and has nothing of its own to finish. */
+static void end_server(pid_t pid)
 {
 	kill(pid, SIGKILL);
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
@@ -481,7 +492,9 @@ int run_for_people(int argc, char **argv)
 	phase_mark("sentry-ended");
 	terminal_restore();
 	close(s.control);
-	end_gofer(s.gofer);
+	end_server(s.gofer);
+	if (s.net)
+		end_server(s.net);
 	phase_mark("gofer-ended");
 	phase_log();
 	cgroup_remove(&s.cgroup);

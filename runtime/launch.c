@@ -197,7 +197,7 @@ __attribute__((noreturn)) static void child_main(const struct launch *l, int con
 	if (bin < 0 && errno != EACCES)
 		child_fail(report, l->binary);
 	/* Out of the way of the numbers they are to get, each to wherever there is room. */
-	int temp[16], conf_temp = fcntl(conf, F_DUPFD_CLOEXEC, FD_TEMP_BASE);
+	int temp[LAUNCH_FDS_MAX], conf_temp = fcntl(conf, F_DUPFD_CLOEXEC, FD_TEMP_BASE);
 	int report_temp = fcntl(report, F_DUPFD_CLOEXEC, FD_TEMP_BASE);
 	int bin_temp = bin < 0 ? -1 : fcntl(bin, F_DUPFD_CLOEXEC, FD_TEMP_BASE);
 
@@ -283,7 +283,8 @@ static void begin(struct launch *l)
 	if (pipe2(go, O_CLOEXEC) != 0 || pipe2(report, O_CLOEXEC) != 0)
 		die(EXIT_SETUP, "pipe: %s", strerror(errno));
 	for (size_t i = 0; i < sizeof(g_namespaces) / sizeof(*g_namespaces); i++)
-		if (!(l->weaker & g_namespaces[i].layer))
+		if (!(l->weaker & g_namespaces[i].layer) &&
+		    !(l->host_network && g_namespaces[i].flag == CLONE_NEWNET))
 			flags |= g_namespaces[i].flag;
 	if (l->empty_netns)
 		flags &= ~(unsigned long)CLONE_NEWNET;
@@ -382,4 +383,10 @@ void launch_both(struct launch *a, struct launch *b)
 	}
 	finish(a);
 	finish(b);
+}
+
+void launch_one(struct launch *l)
+{
+	begin(l);
+	finish(l);
 }

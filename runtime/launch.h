@@ -18,6 +18,8 @@ enum launch_ids {
 	LAUNCH_IDS_ALL,	  /* every id the caller's namespace has, unchanged: file servers for root */
 };
 
+#define LAUNCH_FDS_MAX 48
+
 struct launch {
 	const char *what;	     /* "sentry" or "gofer", for messages */
 	const char *binary;	     /* absolute path */
@@ -28,11 +30,12 @@ struct launch {
 	const char *uid_map, *gid_map; /* maps an engine asks for, instead of those of `ids`; or NULL */
 	const char *oom_score_adj;     /* lowered to this when the caller may; or NULL */
 	unsigned weaker;	     /* enum weaker_layer bits the user allows to be missing */
+	int host_network;	     /* it stays in the caller's network namespace */
 	/* fds[i] of the caller becomes fd to[i] of the process; nothing else is open there but 0-2
 	 * (given here too, or /dev/null). */
-	int fds[16], to[16];
+	int fds[LAUNCH_FDS_MAX], to[LAUNCH_FDS_MAX];
 	size_t fd_count;
-	/* Set by launch_both(). */
+	/* Set by the launching. */
 	pid_t pid;	 /* on the host */
 	int report;	 /* says why its exec failed */
 	int empty_netns; /* the caller stands in a network namespace for it */
@@ -40,6 +43,8 @@ struct launch {
 
 /* Starts both, side by side. Ends the caller with a clear line when one can not be started. */
 void launch_both(struct launch *a, struct launch *b);
+/* Starts one of its own namespaces. Ends the caller likewise. */
+void launch_one(struct launch *l);
 /* The directory of the other binaries: beside this program, or ../libexec/caisson. */
 void launch_find_binary(const char *name, char *path, size_t size);
 /* Puts fd among those the process gets, as number `to`. */

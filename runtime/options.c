@@ -303,12 +303,29 @@ static void set_weaker(struct run_options *o, const char *name, const char *v)
 
 static void set_network(struct run_options *o, const char *name, const char *v)
 {
-	if (!strcmp(v, "none"))
-		o->netns = NULL;
-	else if (!strncmp(v, "netns=", 6) && v[6])
+	o->netns = NULL;
+	o->user_network = !strcmp(v, "user") || !strcmp(v, "user,host-loopback");
+	o->host_loopback = o->user_network && v[4];
+	if (!strcmp(v, "none") || o->user_network)
+		return;
+	if (!strncmp(v, "netns=", 6) && v[6])
 		o->netns = v + 6;
 	else
-		bad(name, v, "none or netns=PATH");
+		bad(name, v, "none, user, user,host-loopback or netns=PATH");
+}
+
+static void set_publish(struct run_options *o, const char *name, const char *v)
+{
+	struct publish p;
+
+	if (publish_parse(v, &p))
+		bad(name, v, "of the form [HOSTIP:]HOSTPORT:GUESTPORT, with /udp behind it for UDP");
+	if (o->publish_count == PUBLISH_MAX)
+		die(EXIT_SETUP, "--publish: more than %u ports", PUBLISH_MAX);
+	o->publish = realloc(o->publish, (o->publish_count + 1) * sizeof(p));
+	if (!o->publish)
+		die(EXIT_SETUP, "out of memory");
+	o->publish[o->publish_count++] = p;
 }
 
 static const struct option_row g_options[] = {
@@ -331,7 +348,10 @@ static const struct option_row g_options[] = {
 	{ "log-level", "LEVEL", "error, warn, info or debug; default info with --log", set_log_level },
 	{ "json", NULL, "print a result record in JSON on stderr at the end", set_json },
 	{ "json-file", "FILE", "write the result record to FILE", set_json_file },
-	{ "network", "MODE", "none (the default): loopback only; netns=PATH: take that namespace over", set_network },
+	{ "network", "MODE", "none (the default): loopback only; user: the host's network by NAT, with "
+	  "user,host-loopback its loopback at 10.0.2.2 too; netns=PATH: take that namespace over", set_network },
+	{ "publish", "[IP:]PORT:GUESTPORT[/udp]", "with --network user: a port of the host leads to one inside",
+	  set_publish },
 	{ "platform", "NAME", "how guest code is run (systrap)", set_platform },
 	{ "platform-flags", "LIST", "nopatch, nostub: leave a way of being fast out, to find faults",
 	  set_platform_flags },
@@ -404,6 +424,8 @@ void run_options_parse(struct run_options *o, int argc, char **argv)
 	}
 	o->argv = argv + i;
 	o->argc = argc - i;
+	if (o->publish_count && !o->user_network)
+		die(EXIT_SETUP, "--publish needs --network user");
 	if (o->argc < 1)
 		die(EXIT_SETUP, "no program given; usage: caisson run [options] -- PROGRAM [ARGS...]");
 }

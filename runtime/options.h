@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/usernet.h"
+
 struct bind_option {
 	char *src, *dst; /* owned; src as the user wrote it, dst absolute in the guest */
 	int readonly;
@@ -48,6 +50,9 @@ struct run_options {
 	const char *json_file; /* NULL: stderr */
 	const char *platform, *platform_flags;
 	unsigned weaker; /* enum weaker_layer bits */
+	int user_network, host_loopback;
+	struct publish *publish;
+	size_t publish_count;
 	const char *netns; /* path of the network namespace to take over; NULL: none */
 	char **argv;	 /* the program and its arguments, NULL-terminated */
 	int argc;

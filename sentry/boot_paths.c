@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a container's configuration wants of its tree beyond mounts: device=, masked=, readonly=,
+ * What a container's configuration wants of its tree beyond mounts: file=, device=, masked=, readonly=,
  * sysctl=. All of it happens in the guest's own tree; no host name is looked up.
  */
 #include <errno.h>
@@ -115,6 +115,51 @@ static int device_one(const struct vfs_ctx *ctx, const char *line)
 	return err == -EEXIST ? 0 : err;
 }
 
+/*
+ * PATH<TAB>TEXT, on the root filesystem only: what somebody mounted there, or above it, is theirs. A link
+ * or file of the image makes way.
+ */
+static int file_one(const struct vfs_ctx *ctx, const char *line)
+{
+	const char *tab = strchr(line, '\t');
+	char path[PATH_MAX], *slash;
+	struct path at;
+	struct file *f;
+	struct uio u;
+	int err, theirs;
+
+	if (!tab || (size_t)(tab - line) >= sizeof(path) || line[0] != '/')
+		return -EINVAL;
+	memcpy(path, line, (size_t)(tab - line));
+	path[tab - line] = '\0';
+	slash = strrchr(path, '/');
+	*slash = '\0';
+	err = *path ? boot_make_target(ctx, path, 1) : 0;
+	if (!err)
+		err = vfs_lookup(ctx, NULL, *path ? path : "/", LOOKUP_FOLLOW, &at);
+	if (err)
+		return err;
+	theirs = at.mnt != ctx->root.mnt;
+	path_put(at);
+	*slash = '/';
+	if (!theirs && !vfs_lookup(ctx, NULL, path, 0, &at)) {
+		theirs = at.mnt != ctx->root.mnt || S_ISDIR(at.dentry->inode->mode);
+		path_put(at);
+		if (!theirs)
+			err = vfs_unlinkat(ctx, NULL, path, 0);
+	}
+	if (theirs || err)
+		return err;
+	f = vfs_open(ctx, NULL, path, &(struct open_how_k){ .flags = O_WRONLY | O_CREAT | O_EXCL, .mode = 0644 });
+	if (IS_ERR(f))
+		return (int)PTR_ERR(f);
+	uio_init_kernel(&u, (void *)(uintptr_t)(tab + 1), strlen(tab + 1));
+	ssize_t r = file_write(f, &u, UINT64_MAX);
+
+	file_put(f);
+	return r < 0 ? (int)r : 0;
+}
+
 static void report_failure(struct kernel *k, const char *what, const char *line, int err)
 {
 	if (err)
@@ -127,7 +172,13 @@ void boot_paths(struct kernel *k, const struct vfs_ctx *ctx)
 	const char *v;
 	size_t pos = 0;
 
-	while ((v = bootconf_next(k->conf, "device", &pos)))
+	while ((v = bootconf_next(k->conf, "file", &pos))) {
+		int err = file_one(ctx, v);
+
+		if (err)
+			log_warn("%.*s is not provided: %s", (int)strcspn(v, "\t"), v, strerror(-err));
+	}
+	for (pos = 0; (v = bootconf_next(k->conf, "device", &pos));)
 		report_failure(k, "device", v, device_one(ctx, v));
 	if (bootconf_get(k->conf, "masked")) {
 		int err = empty_file(ctx, &empty);

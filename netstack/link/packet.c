@@ -3,20 +3,17 @@
 #include "netstack/link/packet.h"
 
 #include <errno.h>
-#include <linux/virtio_net.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "netstack/hdr/wire.h"
+#include "netstack/link/vnet.h"
 #include "netstack/stack_priv.h"
 #include "platform/base/log.h"
 #include "platform/base/thread.h"
 
 #define RX_BATCH 32
-#define RX_SIZE 65700u /* a super-segment with its headers */
-#define COPY_MAX 32768u /* frames up to this are copied, so that they do not pin a big buffer */
 #define TX_BATCH 64
 
 struct packet_link {
@@ -28,27 +25,6 @@ struct packet_link {
 };
 
 /* ---- sending ---- */
-
-static void fill_vnet(const struct pkt *p, struct virtio_net_hdr *v)
-{
-	const struct eth_hdr *e = (const void *)(p->hdr + p->head);
-	int v4 = e->type == htons(ETH_IPV4);
-	uint16_t start = (uint16_t)(sizeof(*e) + (v4 ? 20 : 40));
-
-	memset(v, 0, sizeof(*v));
-	if (!p->csum_ok)
-		return;
-	v->flags = VIRTIO_NET_HDR_F_NEEDS_CSUM;
-	v->csum_start = start;
-	v->csum_offset = p->proto == IPPROTO_TCP ? 16 : 6;
-	if (p->gso_size) {
-		const struct tcp_hdr *t = (const void *)(p->hdr + p->head + start);
-
-		v->gso_type = v4 ? VIRTIO_NET_HDR_GSO_TCPV4 : VIRTIO_NET_HDR_GSO_TCPV6;
-		v->gso_size = p->gso_size;
-		v->hdr_len = (uint16_t)(start + (t->off >> 4) * 4);
-	}
-}
 
 /* #hostcalls: sendmmsg */
 static void tx_flush(struct nic *n)
@@ -67,7 +43,7 @@ static void tx_flush(struct nic *n)
 			struct iovec *io = iov[count];
 			uint32_t k = 0;
 
-			fill_vnet(p, &v[count]);
+			vnet_fill(p, &v[count]);
 			io[k++] = (struct iovec){ &v[count], sizeof(v[0]) };
 			io[k++] = (struct iovec){ p->hdr + p->head, p->hlen };
 			for (uint32_t i = 0; i < p->frag_count; i++)
@@ -105,43 +81,6 @@ static void tx(struct nic *n, struct pkt *p)
 
 /* ---- receiving ---- */
 
-static struct pkt *frame(struct packet_link *l, uint32_t i, uint32_t size)
-{
-	struct virtio_net_hdr v;
-	struct nbuf *b = l->rx[i];
-
-	if (size < sizeof(v) + sizeof(struct eth_hdr))
-		return NULL;
-	memcpy(&v, b->data, sizeof(v));
-	struct pkt *p = pkt_new();
-
-	if (!p)
-		return NULL;
-	uint32_t len = size - (uint32_t)sizeof(v);
-
-	if (len > COPY_MAX) {
-		b->used = size;
-		pkt_add(p, b, sizeof(v), len);
-		nbuf_put(b);
-		l->rx[i] = NULL;
-	} else {
-		struct nbuf *c = nbuf_new(len);
-
-		if (!c) {
-			pkt_free(p);
-			return NULL;
-		}
-		memcpy(c->data, b->data + sizeof(v), len);
-		c->used = len;
-		pkt_add(p, c, 0, len);
-		nbuf_put(c);
-	}
-	/* NEEDS_CSUM: it never left this machine; DATA_VALID: the hardware looked. */
-	p->csum_ok = (v.flags & (VIRTIO_NET_HDR_F_NEEDS_CSUM | VIRTIO_NET_HDR_F_DATA_VALID)) != 0;
-	p->gso_size = v.gso_type != VIRTIO_NET_HDR_GSO_NONE ? v.gso_size : 0;
-	return p;
-}
-
 /* #hostcalls: recvmmsg */
 static void *rx_main(void *arg)
 {
@@ -156,10 +95,10 @@ static void *rx_main(void *arg)
 		memset(m, 0, sizeof(m));
 		for (; ready < RX_BATCH; ready++) {
 			if (!l->rx[ready])
-				l->rx[ready] = nbuf_new(RX_SIZE);
+				l->rx[ready] = nbuf_new(VNET_RX_SIZE);
 			if (!l->rx[ready])
 				break;
-			iov[ready] = (struct iovec){ l->rx[ready]->data, RX_SIZE };
+			iov[ready] = (struct iovec){ l->rx[ready]->data, VNET_RX_SIZE };
 			m[ready].msg_hdr.msg_iov = &iov[ready];
 			m[ready].msg_hdr.msg_iovlen = 1;
 		}
@@ -178,7 +117,7 @@ static void *rx_main(void *arg)
 		struct pkt *p[RX_BATCH];
 
 		for (int i = 0; i < r; i++)
-			p[i] = frame(l, (uint32_t)i, m[i].msg_len);
+			p[i] = vnet_frame(&l->rx[i], m[i].msg_len);
 		stack_lock(s);
 		for (int i = 0; i < r; i++) {
 			s->burst = (uint32_t)(r - i - 1);
@@ -204,6 +143,7 @@ struct nic *packet_new(struct stack *s, const char *name, int fd, const uint8_t 
 	memcpy(n->mac, mac, 6);
 	n->xmit = tx;
 	n->flush = tx_flush;
+	n->start = packet_start;
 	n->priv = l;
 	return n;
 }

@@ -188,7 +188,7 @@ static void quoted_error(struct nic *n, struct pkt *p, const struct icmp_hdr *h)
 		ep = demux_connected(s, EP_TCP, &src, ntohs(ports[0]), &dst, ntohs(ports[1]), 0);
 		if (ep) {
 			endpoint_get(ep);
-			tcp_icmp_error(ep, err, hard, ntohl(seq), mtu);
+			tcp_icmp_error(ep, err, ntohl(seq), mtu);
 			endpoint_put_locked(ep);
 		}
 		break;
@@ -240,6 +240,8 @@ void icmp_input(struct nic *n, struct pkt *p)
 	if (h.type == (v4 ? 8 : 128)) {
 		struct pkt *r;
 
+		if (!stack_local(s, &p->dst) && gateway_take(n, p))
+			return;
 		s->c.icmp_in_echo++;
 		if (v4 && p->link_type) /* no answers to broadcast, as Linux by default */
 			goto out;

@@ -158,7 +158,7 @@ static int for_us(struct nic *n, struct pkt *p)
 		p->link_type = 1;
 		return 1;
 	}
-	return 0;
+	return (n->flags & NIC_GATEWAY) && !ip_is_any(&p->dst);
 }
 
 void transport_input(struct nic *n, struct pkt *p)

@@ -572,6 +572,35 @@ void tcp_flush_acks(struct stack *s)
 	}
 }
 
+/* A SYN that nobody here listens for, to the gateway: its header, which was taken off, goes along. */
+static int gateway_syn(struct nic *n, struct pkt *p, const struct tcp_hdr *h, const uint8_t *opts, uint32_t opts_len)
+{
+	struct pkt *c;
+
+	if (!(n->flags & NIC_GATEWAY))
+		return 0;
+	c = pkt_new();
+	if (!c)
+		return 0;
+	memcpy(pkt_push(c, opts_len), opts, opts_len);
+	memcpy(pkt_push(c, sizeof(*h)), h, sizeof(*h));
+	c->src = p->src;
+	c->dst = p->dst;
+	c->sport = p->sport;
+	c->dport = p->dport;
+	c->proto = p->proto;
+	c->ttl = p->ttl;
+	c->tos = p->tos;
+	c->nic = p->nic;
+	c->link_type = p->link_type;
+	if (!gateway_take(n, c)) {
+		pkt_free(c);
+		return 0;
+	}
+	pkt_free(p);
+	return 1;
+}
+
 void tcp_input(struct nic *n, struct pkt *p)
 {
 	struct stack *s = n->stack;
@@ -621,6 +650,8 @@ void tcp_input(struct nic *n, struct pkt *p)
 	if (!ep)
 		ep = demux_bound(s, EP_TCP, &p->dst, p->dport, &p->src, p->sport, n->index);
 	if (!ep) {
+		if ((h.flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN && gateway_syn(n, p, &h, opts, head))
+			return;
 		tcp_refuse(n, p, &h, g.len);
 		pkt_free(p);
 		return;

@@ -230,6 +230,17 @@ void tcp_done(struct tcp *t, int err)
 	}
 }
 
+void tcp_abort(struct endpoint *ep, int err)
+{
+	struct tcp *t = tcp_of(ep);
+
+	if (t->state == TCPS_CLOSE || t->state == TCPS_LISTEN)
+		return;
+	endpoint_get(ep);
+	tcp_done(t, err);
+	endpoint_put_locked(ep);
+}
+
 void tcp_reset(struct tcp *t)
 {
 	t->ep.stack->c.tcp_out_rsts++;
@@ -401,7 +412,7 @@ int endpoint_tcp_state(const struct endpoint *ep)
 }
 
 /* An ICMP error about a segment of ours: RFC 5927's checks were made. */
-void tcp_icmp_error(struct endpoint *ep, int err, int hard, uint32_t seq, uint32_t mtu)
+void tcp_icmp_error(struct endpoint *ep, int err, uint32_t seq, uint32_t mtu)
 {
 	struct tcp *t = tcp_of(ep);
 
@@ -422,7 +433,8 @@ void tcp_icmp_error(struct endpoint *ep, int err, int hard, uint32_t seq, uint32
 		}
 		return;
 	}
-	if (hard && (t->state == TCPS_SYN_SENT || t->state == TCPS_SYN_RECV)) {
+	/* Linux (tcp_v4_err) ends an attempt by any of them, RFC 1122 notwithstanding. */
+	if (t->state == TCPS_SYN_SENT || t->state == TCPS_SYN_RECV) {
 		if (t->listener)
 			return;
 		tcp_done(t, err);

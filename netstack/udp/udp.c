@@ -94,6 +94,12 @@ void udp_input(struct nic *n, struct pkt *p)
 	ep = demux_connected(s, kind_of(p), &p->dst, p->dport, &p->src, p->sport, n->index);
 	if (!ep)
 		ep = demux_bound(s, kind_of(p), &p->dst, p->dport, &p->src, p->sport, n->index);
+	if (!ep && (n->flags & NIC_GATEWAY) && p->proto == IPPROTO_UDP) {
+		pkt_trim_front(p, sizeof(h));
+		if (!gateway_take(n, p))
+			pkt_free(p);
+		return;
+	}
 	if (!ep) {
 		s->c.udp_no_ports++;
 		icmp_error(n, p, 3, 3, 1, 4, 0);

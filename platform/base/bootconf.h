@@ -9,9 +9,10 @@
  *   caps=hex no_new_privs=0|1 rlimit=NAME:soft:hard release=6.12.0 cpus=N memory=bytes pids=N
  *   timeout_ms= tty=0|1 tty_rows= tty_cols= strace=0|1 log_level= platform= readonly_root=0|1
  *   stdin_fd= stdout_fd= stderr_fd= log_fd= control_fd= gofer_fd=  (fds the sentry inherits)
- *   nicN_fd= (packet sockets, N 0 to 5) nic=NAME<TAB>FD<TAB>MAC<TAB>MTU
+ *   nicN_fd= (packet sockets, N 0 to 5) nic=NAME<TAB>FD<TAB>MAC<TAB>MTU[<TAB>pair]
  *   nic_addr=NAME<TAB>ADDR/LEN<TAB>BROADCAST or -<TAB>SCOPE neigh=NAME<TAB>ADDR<TAB>MAC
  *   route=DST/LEN<TAB>NAME<TAB>GATEWAY or -<TAB>SOURCE or -<TAB>METRIC<TAB>PROTOCOL<TAB>SCOPE
+ *   file=PATH<TAB>TEXT (repeated)
  *   mount=TYPE<TAB>SOURCE<TAB>TARGET<TAB>OPTIONS (repeated, in order; SOURCE of type "gofer" is
  *   the attach id in decimal; options are comma separated as in mount(8))
  */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "netstack/link/packet.h"
+#include "netstack/link/pair.h"
 #include "netstack/netstack.h"
 #include "platform/base/log.h"
 #include "sentry/socket/socket.h"
@@ -81,9 +82,11 @@ static int add_nic(struct stack *s, char *f[], int n)
 {
 	uint8_t mac[6];
 
-	if (n != 4 || parse_mac(f[2], mac))
+	if (n < 4 || n > 5 || parse_mac(f[2], mac) || (n == 5 && strcmp(f[4], "pair")))
 		return -EINVAL;
-	return packet_new(s, f[0], atoi(f[1]), mac, (uint32_t)strtoul(f[3], NULL, 10)) ? 0 : -ENOMEM;
+	struct nic *(*link)(struct stack *, const char *, int, const uint8_t *, uint32_t) = n == 5 ? pair_new : packet_new;
+
+	return link(s, f[0], atoi(f[1]), mac, (uint32_t)strtoul(f[3], NULL, 10)) ? 0 : -ENOMEM;
 }
 
 static int add_addr(struct stack *s, char *f[], int n)
@@ -161,6 +164,6 @@ int netboot(struct kernel *k)
 	/* Interfaces never go away, so the list may be read unlocked. */
 	list_for_each(n, stack_nics(s), node)
 		if (!err && !(n->flags & NIC_LOOPBACK))
-			err = packet_start(n);
+			err = n->start(n);
 	return err;
 }
