@@ -5,7 +5,7 @@
 
 # Those that once differed (fcntl, shutil), then each a part of the kernel.
 MODULES="test_fcntl test_shutil test_spwd test_os test_posix test_mmap test_pty test_openpty
-	test_epoll test_select test_tempfile test_pathlib test_thread test_ctypes test_largefile
+	test_epoll test_select test_tempfile test_pathlib test_thread test_ctypes
 	test_asyncore test_urllib2_localnet test_httpservers test_socketserver test_resource"
 
 python3 "$(dirname "$0")/../cpython/run.py" --caisson "$CAISSON" --state "$T/state.json" \
