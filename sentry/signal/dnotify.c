@@ -131,13 +131,13 @@ int dnotify_set(struct task *t, struct file *f, int fd, uint32_t mask)
 	int r = 0;
 
 	pthread_once(&g_dnotify.once, dnotify_init);
+	(void)proc_sysctl_value("fs.dir-notify-enable", &enabled, 1);
+	if (!enabled)
+		return -EINVAL;
 	if (!(mask & ~(uint32_t)DN_MULTISHOT)) {
 		dnotify_file_closed(t->files, f);
 		return 0;
 	}
-	(void)proc_sysctl_value("fs.dir-notify-enable", &enabled, 1);
-	if (!enabled)
-		return -EINVAL;
 	if (!S_ISDIR(f->inode->mode))
 		return -ENOTDIR;
 	r = file_owner_set_default(t, f);
