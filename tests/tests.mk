@@ -9,9 +9,10 @@ UNIT_DEPS_gofer := gofer proto platform base
 UNIT_DEPS_vfs := vfs proto platform base
 UNIT_DEPS_egress := egress base
 UNIT_DEPS_netstack := netstack egress platform base
+UNIT_DEPS_nat := nat netstack egress platform base
 UNIT_DEPS_sentry := sentry vfs netstack egress proto platform base
 UNIT_DEPS_runtime := runtime egress base
-UNIT_MODULES := base platform gofer vfs egress netstack sentry runtime
+UNIT_MODULES := base platform gofer vfs egress netstack nat sentry runtime
 
 define unit_rule
 unit_$(1)_BIN := $$(patsubst tests/unit/%.c,$(B)/tests/unit/%,$$(wildcard tests/unit/$(1)/test_*.c))
@@ -57,6 +58,7 @@ unit-programs: $(UNIT_BIN) $(B)/caisson-gofer
 ROUNDS ?= 20000
 FUZZ_DEPS_config := runtime egress base
 FUZZ_DEPS_egress := egress base
+FUZZ_DEPS_nat := nat netstack egress platform base
 FUZZ_DEPS_frame := netstack egress platform base
 FUZZ_DEPS_gofer := gofer proto platform base
 FUZZ_DEPS_patch := platform base
@@ -68,9 +70,9 @@ $(B)/tests/fuzz/$(1)_fuzz: tests/fuzz/$(1)_fuzz.c $$(foreach d,$$(FUZZ_DEPS_$(1)
 		-Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(UNIT_LIBS) -ljson-c
 FUZZ_BIN += $(B)/tests/fuzz/$(1)_fuzz
 endef
-$(foreach f,config egress frame gofer patch,$(eval $(call fuzz_rule,$(f))))
+$(foreach f,config egress frame gofer nat patch,$(eval $(call fuzz_rule,$(f))))
 .PHONY: fuzz fuzz-programs
 fuzz-programs: $(FUZZ_BIN)
 fuzz: deps
 	$(MAKE) -s VARIANT=asan fuzz-programs
-	@for f in config egress frame gofer patch; do echo "== $$f"; build/asan/tests/fuzz/$${f}_fuzz $(ROUNDS) || exit 1; done
+	@for f in config egress frame gofer nat patch; do echo "== $$f"; build/asan/tests/fuzz/$${f}_fuzz $(ROUNDS) || exit 1; done

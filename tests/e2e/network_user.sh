@@ -42,7 +42,6 @@ echo "nameserver 10.77.0.2" >"/etc/netns/$H/resolv.conf"
 chmod 755 "$T"
 export T
 
-host() { ip netns exec $H "$@"; }
 helper() { pgrep -P "$1" caisson-net; } # of the sandbox that this caisson runs
 py="python3 $here/network_user.py"
 # background FILE COMMAND...: waits until it says "ready".
@@ -58,7 +57,7 @@ background() {
 }
 background "$T/s1" ip netns exec $I $py serve tcp 10.77.0.2 fd77::2 169.254.169.254
 background "$T/s2" ip netns exec $I $py serve dns 10.77.0.2 fd77::2
-background "$T/s3" host $py serve tcp 127.0.0.1 ::1 10.77.0.1 10.77.0.9 fd77::1
+background "$T/s3" ip netns exec $H $py serve tcp 127.0.0.1 ::1 10.77.0.1 10.77.0.9 fd77::1
 
 # One sandbox for all that must work outwards.
 cat >"$T/out.sh" <<-EOF
@@ -78,7 +77,7 @@ cat >"$T/out.sh" <<-EOF
 	cat /etc/resolv.conf | grep -qx "nameserver 10.0.2.3" && echo ok resolv.conf
 	grep -q "10.0.2.15.*caisson" /etc/hosts && [ "\$(cat /etc/hostname)" = caisson ] && echo ok hosts
 EOF
-host "$CAISSON" run --no-tty --timeout 240 --network user --bind "$here:$here:ro" --bind "$T:/t:ro" -- sh /t/out.sh >"$T/out" 2>&1
+ip netns exec $H "$CAISSON" run --no-tty --timeout 240 --network user --bind "$here:$here:ro" --bind "$T:/t:ro" -- sh /t/out.sh >"$T/out" 2>&1
 for t in download upload halfclose reset udp refused; do
 	for a in 10.77.0.2 fd77::2; do check "$t $a" grep -qx "ok $t $a" "$T/out"; done
 done
@@ -109,16 +108,29 @@ background "$T/pub" ip netns exec $H "$CAISSON" run --no-tty --timeout 100 --net
 sleep 1
 check "publish, IPv4, the client's address" ip netns exec $I $py call_tcp 10.77.0.1 8080 10.77.0.2 20000000
 check "publish, IPv6" ip netns exec $I $py call_tcp fd77::1 8080 fd77::2
-check "publish, from the host itself" host $py call_tcp 127.0.0.1 8080 10.0.2.2
+check "publish, from the host itself" ip netns exec $H $py call_tcp 127.0.0.1 8080 10.0.2.2
 check "publish, UDP" ip netns exec $I $py call_udp 10.77.0.1 5300 10.77.0.2
 check "publish on one address only" sh -c "! ip netns exec $I $py call_tcp 10.77.0.1 8081 x 2>&1 | grep -q ok"
-check "publish on loopback" host $py call_tcp 127.0.0.1 8081 10.0.2.2
+check "publish on loopback" ip netns exec $H $py call_tcp 127.0.0.1 8081 10.0.2.2
 port=$(sed -n 's/.*published host port \([0-9]*\) as.*/\1/p' "$T/pub")
 check "publish, a port chosen" ip netns exec $I $py call_tcp 10.77.0.1 "${port:-0}" 10.77.0.2
 says "a taken port" 125 "is taken" ip netns exec $H "$CAISSON" run --network user --publish 8080:80 -- true
 
-# What the helper is: no privileges, and dead before its sandbox.
+# What it asks of the host while it serves is on its list.
 NET=$(helper ${PIDS##* })
+if command -v strace >/dev/null; then
+	strace -qq -p "$NET" -o "$T/trace" &
+	STRACE=$!
+	sleep 1
+	for i in 1 2 3; do ip netns exec $I $py call_tcp 10.77.0.1 8080 10.77.0.2; done >/dev/null
+	ip netns exec $I $py call_udp 10.77.0.1 5300 10.77.0.2 >/dev/null
+	kill $STRACE
+	wait $STRACE
+	sed -n 's/^\([a-z0-9_]*\)(.*/\1/p' "$T/trace" | sort -u >"$T/calls"
+	check "its host calls are those of its list" sh -c "test -s '$T/calls' && ! grep -vxF -f '$here/../golden/net_calls.txt' '$T/calls'"
+fi
+
+# What the helper is: no privileges, and dead before its sandbox.
 check "no capabilities" grep -q "CapEff:.0000000000000000" /proc/$NET/status
 check "no new privileges, filtered" sh -c "grep -q 'NoNewPrivs:.1' /proc/$NET/status && grep -q 'Seccomp:.2' /proc/$NET/status"
 check "not root" sh -c "! grep -q '^Uid:.0' /proc/$NET/status"
@@ -144,7 +156,7 @@ check "host-loopback" sh -c "ip netns exec $H '$CAISSON' run --no-tty --network 
 
 # Resolvers on the host's loopback, and one that is silent before one that answers.
 printf 'nameserver 10.77.0.77\nnameserver 127.0.0.11\n' >"/etc/netns/$H/resolv.conf"
-background "$T/s4" host $py serve dns 127.0.0.11
+background "$T/s4" ip netns exec $H $py serve dns 127.0.0.11
 check "a resolver on loopback, after a dead one" sh -c "ip netns exec $H '$CAISSON' run --no-tty --timeout 60 --network user --bind '$here:$here:ro' -- $py resolve www.test | grep -q ok"
 
 # Files: what the user binds stays, and the host's are not touched.
