@@ -98,14 +98,14 @@ static int attend(pid_t pid, int sigfd, struct relay *relay)
 	int status;
 
 	for (;;) {
-		struct pollfd p[3] = { { .fd = sigfd, .events = POLLIN } };
+		struct pollfd p[1 + RELAY_POLLS] = { { .fd = sigfd, .events = POLLIN } };
 
 		relay_poll(relay, p + 1);
 		if (waitpid(pid, &status, WNOHANG) == pid) {
 			relay_drain(relay);
 			return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 		}
-		if (poll(p, 3, -1) < 0)
+		if (poll(p, 1 + RELAY_POLLS, -1) < 0)
 			continue;
 		relay_move(relay, p + 1);
 		if (!p[0].revents || read(sigfd, &si, sizeof(si)) != sizeof(si) || si.ssi_signo == SIGCHLD)

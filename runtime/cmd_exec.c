@@ -259,10 +259,10 @@ static int attend(int conn, int sigfd, int tty, struct relay *relay)
 	uint64_t status;
 
 	for (;;) {
-		struct pollfd p[4] = { { .fd = conn, .events = POLLIN }, { .fd = sigfd, .events = POLLIN } };
+		struct pollfd p[2 + RELAY_POLLS] = { { .fd = conn, .events = POLLIN }, { .fd = sigfd, .events = POLLIN } };
 
 		relay_poll(relay, p + 2);
-		if (poll(p, 4, -1) < 0)
+		if (poll(p, 2 + RELAY_POLLS, -1) < 0)
 			continue;
 		relay_move(relay, p + 2);
 		if (p[1].revents)

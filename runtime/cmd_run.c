@@ -23,11 +23,12 @@
 #include "runtime/command.h"
 #include "runtime/error.h"
 #include "runtime/etc_files.h"
-#include "runtime/inherit.h"
 #include "runtime/hide.h"
+#include "runtime/inherit.h"
 #include "runtime/launch.h"
 #include "runtime/netns.h"
 #include "runtime/options.h"
+#include "runtime/relay.h"
 #include "runtime/result.h"
 #include "runtime/terminal.h"
 #include "runtime/usernet.h"
@@ -38,7 +39,8 @@
 struct sandbox {
 	struct run_options o;
 	struct inherited caller;
-	int tty;
+	int tty, slave; /* slave: the sandbox's end of the relay's pty, until it is launched */
+	struct relay relay;
 	int log_fd;
 	pid_t sentry, gofer, net; /* net: 0 without --network user */
 	int control;
@@ -287,7 +289,7 @@ static void start_processes(struct sandbox *s)
 	launch_fd(&k, s->log_fd, SENTRY_FD_LOG);
 	for (int fd = 0; fd < 3; fd++)
 		if (!(s->caller.missing & 1 << fd))
-			launch_fd(&k, fd, SENTRY_FD_STDIN + fd);
+			launch_fd(&k, s->tty ? s->slave : fd, SENTRY_FD_STDIN + fd);
 	if (s->o.netns) {
 		int ns = open(s->o.netns, O_RDONLY | O_CLOEXEC);
 
@@ -367,8 +369,8 @@ static void supervise(struct sandbox *s, struct result *r, int sigfd)
 
 	memset(r, 0, sizeof(*r));
 	for (;;) {
-		struct pollfd p[2] = { { .fd = s->control, .events = POLLIN },
-				       { .fd = sigfd, .events = POLLIN } };
+		struct pollfd p[2 + RELAY_POLLS] = { { .fd = s->control, .events = POLLIN },
+						     { .fd = sigfd, .events = POLLIN } };
 		int wait_ms = -1;
 
 		if (s->o.timeout_ms) {
@@ -380,8 +382,13 @@ static void supervise(struct sandbox *s, struct result *r, int sigfd)
 			}
 			wait_ms = now >= limit ? -1 : (int)(limit - now < 1000000 ? limit - now : 1000000);
 		}
-		if (poll(p, 2, wait_ms) < 0 && errno != EINTR)
-			die(EXIT_SETUP, "poll: %s", strerror(errno));
+		relay_poll(&s->relay, p + 2);
+		if (poll(p, 2 + RELAY_POLLS, wait_ms) < 0) {
+			if (errno != EINTR)
+				die(EXIT_SETUP, "poll: %s", strerror(errno));
+			continue;
+		}
+		relay_move(&s->relay, p + 2);
 		if (p[1].revents & POLLIN) {
 			struct signalfd_siginfo si;
 
@@ -444,7 +451,7 @@ static void start_log(const struct sandbox *s)
 
 int run_for_people(int argc, char **argv)
 {
-	static struct sandbox s = { .control = -1, .log_fd = -1 };
+	static struct sandbox s = { .control = -1, .log_fd = -1, .slave = -1, .relay.master = -1 };
 	struct result r;
 	sigset_t set;
 
@@ -482,13 +489,20 @@ int run_for_people(int argc, char **argv)
 	start_log(&s);
 	phase_mark("options");
 	cgroup_create(&s.cgroup, s.o.memory, s.o.cpus, s.o.pids);
+	if (s.tty) {
+		s.relay.master = relay_pty(&s.slave, 0, 0);
+		if (s.relay.master < 0)
+			die(EXIT_SETUP, "--tty: no terminal for the program: %s", strerror(errno));
+	}
 	start_processes(&s);
 	phase_log();
 	if (s.tty) {
+		close(s.slave);
 		die_cleanup(terminal_restore);
 		terminal_raw(0);
 	}
 	supervise(&s, &r, sigfd);
+	relay_drain(&s.relay);
 	phase_mark("sentry-ended");
 	terminal_restore();
 	close(s.control);

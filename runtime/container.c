@@ -32,6 +32,7 @@
 #include "runtime/hooks.h"
 #include "runtime/launch.h"
 #include "runtime/oci.h"
+#include "runtime/relay.h"
 #include "runtime/spec.h"
 #include "runtime/waiter.h"
 
@@ -88,22 +89,10 @@ static void load_spec(struct spec *s, const char *bundle)
 
 int container_pty(int *slave, unsigned rows, unsigned cols)
 {
-	struct winsize ws = { .ws_row = (unsigned short)rows, .ws_col = (unsigned short)cols };
-	int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), unlock = 0;
-	struct termios t;
+	int master = relay_pty(slave, rows, cols);
 
-	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) != 0)
+	if (master < 0)
 		die(1, "a terminal: %s", strerror(errno));
-	*slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (*slave < 0)
-		die(1, "a terminal: %s", strerror(errno));
-	/* The guest's own line discipline is the only one. */
-	if (tcgetattr(*slave, &t) == 0) {
-		cfmakeraw(&t);
-		tcsetattr(*slave, TCSANOW, &t);
-	}
-	if (rows && cols)
-		ioctl(master, TIOCSWINSZ, &ws);
 	return master;
 }
 

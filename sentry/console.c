@@ -14,7 +14,6 @@
 #define DRAIN_MS 500
 
 struct console_link {
-	struct file *master; /* [I] for resizing */
 	struct console *pump; /* [I] */
 };
 
@@ -31,10 +30,8 @@ int console_open(struct kernel *k, const struct vfs_ctx *ctx, int in_fd, int out
 		free(l);
 		return err;
 	}
-	l->master = file_get(master);
 	err = console_start(k->vfs, ctx->cred, master, in_fd, out_fd, &l->pump);
 	if (err) {
-		file_put(l->master);
 		file_put(*slave);
 		free(l);
 		return err;
@@ -46,7 +43,6 @@ int console_open(struct kernel *k, const struct vfs_ctx *ctx, int in_fd, int out
 void console_close(struct console_link *link)
 {
 	console_stop(link->pump);
-	file_put(link->master);
 	free(link);
 }
 
@@ -59,8 +55,12 @@ void console_resize(struct console_link *link, uint16_t rows, uint16_t cols)
 {
 	if (!link)
 		link = g_main;
-	if (link)
-		tty_resize(link->master, rows, cols);
+	struct file *master = link ? console_master(link->pump) : NULL;
+
+	if (!master)
+		return;
+	tty_resize(master, rows, cols);
+	file_put(master);
 }
 
 void console_drain(struct console_link *link)

@@ -85,7 +85,9 @@ class Oracle:
 
 def unit(path, totals, build):
     name = os.path.relpath(path, os.path.join(ROOT, "build")).replace("tests/", "")
-    status, out = run([path], LIMIT["unit"])
+    # Read by TSan's runtime alone; a warning ends the test program with a failure.
+    env = dict(os.environ, TSAN_OPTIONS="detect_deadlocks=0 suppressions=" + os.path.join(ROOT, "tests/tsan.supp"))
+    status, out = run([path], LIMIT["unit"], env)
     m = re.search(r"(\d+)%: Checks: (\d+), Failures: (\d+), Errors: (\d+)", out)
     good = int(m.group(2)) - int(m.group(3)) - int(m.group(4)) if m else 1
     if status == 0:
@@ -157,13 +159,14 @@ def main():
     ap.add_argument("--only", default="")
     ap.add_argument("--modes", default="", help="platform flags, sets separated by ;, or all")
     ap.add_argument("--asan", help="a sanitized build, whose unit tests run as well")
+    ap.add_argument("--tsan", help="a build with ThreadSanitizer, whose unit tests run as well")
     ap.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     a = ap.parse_args()
     build = os.path.abspath(a.build)
     executable = lambda p: os.access(p, os.X_OK) and not p.endswith((".d", ".o"))
     work = []
     if a.suite in ("unit", "all"):
-        for b in [build] + ([os.path.abspath(a.asan)] if a.asan else []):
+        for b in [build] + [os.path.abspath(v) for v in (a.asan, a.tsan) if v]:
             work += [(unit, p) for p in found(os.path.join(b, "tests/unit"), executable)]
     if a.suite in ("guest", "all"):
         modes = MODES if a.modes == "all" else a.modes.split(";")

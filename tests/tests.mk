@@ -41,15 +41,20 @@ guest-tests: $(GUEST_BIN)
 
 # The stages of `make check`. Sanitized variants run the unit tests only: a stub process can not
 # carry a sanitizer's shadow memory.
-.PHONY: check check-asan check-unit
+.PHONY: check check-tsan check-unit
 test-programs: all $(UNIT_BIN) $(GUEST_BIN)
 check-unit: $(UNIT_BIN)
 	python3 tests/run.py $(B) --suite unit
+# Where threads meet: the unit tests under ThreadSanitizer, which `check` runs as well.
+check-tsan:
+	$(MAKE) -s -j2 VARIANT=tsan unit-programs
+	python3 tests/run.py build/tsan --suite unit
 check: deps
 	$(MAKE) -s -j2 test-programs
 	$(MAKE) -s -j2 VARIANT=asan unit-programs
+	$(MAKE) -s -j2 VARIANT=tsan unit-programs
 	sh tests/check_layers.sh
-	python3 tests/run.py $(B) --asan build/asan --modes all
+	python3 tests/run.py $(B) --asan build/asan --tsan build/tsan --modes all
 unit-programs: $(UNIT_BIN) $(B)/caisson-gofer
 .PHONY: test-programs unit-programs
 

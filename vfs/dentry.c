@@ -238,7 +238,7 @@ struct dentry *dentry_find(struct vfs *vfs, struct dentry *parent, const char *n
 	for (; d; d = d->hash_next)
 		if (d->hash == hash && d->parent == parent && d->name_len == len &&
 		    memcmp(d->name, name, len) == 0) {
-			if (!d->used)
+			if (!__atomic_load_n(&d->used, __ATOMIC_RELAXED))
 				__atomic_store_n(&d->used, 1, __ATOMIC_RELAXED);
 			return d;
 		}

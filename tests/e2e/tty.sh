@@ -117,4 +117,37 @@ send exit 0\r
 status 0
 X
 check "no terminal without --tty" sh -c "'$CAISSON' run --no-tty -- sh -c 'test ! -t 0'"
+# A terminal whose person does not read, or goes away, keeps nobody waiting.
+cat >"$T/stuck.py" <<'X'
+import os, pty, signal, subprocess, sys, time
+mode, argv = sys.argv[1], sys.argv[2:]
+m, s = pty.openpty()
+start = time.time()
+p = subprocess.Popen(argv, stdin=s, stdout=s, stderr=subprocess.DEVNULL, start_new_session=True)
+os.close(s)
+if mode == "hangup":
+    got = b""
+    while b"up" not in got:
+        got += os.read(m, 100)
+    os.close(m)
+if mode == "type": # more than any buffer takes, and the guest reads none of it
+    os.set_blocking(m, False)
+    for _ in range(400):
+        try:
+            os.write(m, b"x" * 1000)
+        except BlockingIOError:
+            time.sleep(0.005)
+try:
+    status = p.wait(30)
+except subprocess.TimeoutExpired:
+    status = "hangs"
+    p.kill()
+print(status, round(time.time() - start, 1))
+sys.exit(0 if status == int(os.environ["WANT"]) and time.time() - start < 15 else 1)
+X
+export WANT=124
+check "nobody reads" python3 "$T/stuck.py" read "$CAISSON" run --tty --timeout 3 -- yes
+check "the guest reads nothing" python3 "$T/stuck.py" type "$CAISSON" run --tty --timeout 4 -- sleep 60
+export WANT=129
+check "hangup" python3 "$T/stuck.py" hangup "$CAISSON" run --tty --timeout 25 -- sh -c 'echo up; exec sleep 60'
 finish

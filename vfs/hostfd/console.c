@@ -230,16 +230,23 @@ err_master:
 	return err;
 }
 
+struct file *console_master(struct console *c)
+{
+	struct file *m;
+
+	pthread_mutex_lock(&c->master_lock);
+	m = c->master ? file_get(c->master) : NULL;
+	pthread_mutex_unlock(&c->master_lock);
+	return m;
+}
+
 void console_flush(struct console *c, unsigned ms)
 {
 	/* The process is about to end and the pump may wait for a slow terminal: look now and then. */
 	for (; ms; ms--) {
-		struct file *m;
+		struct file *m = console_master(c);
 		int done;
 
-		pthread_mutex_lock(&c->master_lock);
-		m = c->master ? file_get(c->master) : NULL;
-		pthread_mutex_unlock(&c->master_lock);
 		if (!m)
 			return;
 		done = !(file_poll(m, NULL) & POLLIN) &&

@@ -19,6 +19,8 @@ int console_start(struct vfs *vfs, const struct cred *cred, struct file *master,
 		  int out_fd, struct console **out);
 /* At the sandbox's end: waits until the guest's output has reached the host, at most ms. */
 void console_flush(struct console *c, unsigned ms);
+/* A reference to the master, or NULL after a hangup. */
+struct file *console_master(struct console *c);
 /* Ends the pump, which lets go of the host's terminal, and forgets c. */
 void console_stop(struct console *c);
 

@@ -57,14 +57,14 @@ START_TEST(a_ready_fd_wakes_its_queue)
 		ck_assert_int_eq(wait_for(&s), 0);
 		ck_assert_int_eq(read(p[0], &c, 1), 1);
 	}
-	ck_assert_uint_eq(s.events, POLLIN);
+	ck_assert_uint_eq(__atomic_load_n(&s.events, __ATOMIC_SEQ_CST), POLLIN);
 	/* Ready and not served: no further wakes. */
 	ck_assert_int_eq(write(p[1], "x", 1), 1);
 	ck_assert_int_eq(wait_for(&s), 0);
 	ck_assert_int_eq(sem_trywait(&s.sem), -1);
 	close(p[1]);
 	ck_assert_int_eq(wait_for(&s), 0);
-	ck_assert_uint_ne(s.events & POLLHUP, 0);
+	ck_assert_uint_ne(__atomic_load_n(&s.events, __ATOMIC_SEQ_CST) & POLLHUP, 0);
 	hostfd_watch_del(p[0], &q);
 	close(p[0]);
 	waitq_del(&s.w);
