@@ -35,7 +35,8 @@ int vfs_generic_permission(struct inode *ino, uint32_t mask, const struct cred *
 
 int inode_permission(struct inode *ino, uint32_t mask, const struct cred *cred)
 {
-	if ((mask & MAY_WRITE) && (ino->attr_flags & STATX_ATTR_IMMUTABLE))
+	if ((mask & MAY_WRITE) &&
+	    (__atomic_load_n(&ino->attr_flags, __ATOMIC_RELAXED) & STATX_ATTR_IMMUTABLE))
 		return -EPERM;
 	if (ino->ops->permission)
 		return ino->ops->permission(ino, mask, cred);

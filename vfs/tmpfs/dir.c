@@ -188,7 +188,7 @@ static int tmp_link(struct inode *dir, const char *name, struct inode *target)
 		return -ENOMEM;
 	lock_acquire_nested(&target->lock);
 	target->nlink++;
-	target->attr_flags &= ~INODE_LINKABLE;
+	__atomic_fetch_and(&target->attr_flags, ~INODE_LINKABLE, __ATOMIC_RELAXED); /* read without the lock */
 	inode_touch(target, IATTR_CTIME);
 	lock_release(&target->lock);
 	dirent_insert(dir, e, inode_get(target));
