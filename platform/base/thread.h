@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* Starts a detached thread. 0 or -EAGAIN/-ENOMEM. `name` is cut to 15 bytes. */
+/* Starts a detached thread, or one that has ended its work before. 0 or -EAGAIN/-ENOMEM. `name` is cut to 15 bytes. */
 int thread_start(const char *name, void *(*fn)(void *), void *arg);
 /* Lets others run for about `ns`, where nothing could wake this thread; a signal ends it early. */
 void thread_nap(uint64_t ns);

@@ -149,12 +149,16 @@ static void run(struct task *t)
 void *task_main(void *task)
 {
 	struct task *t = task;
+	struct timespec used;
 	clockid_t clock;
 	jmp_buf jump;
 
 	current = t;
-	if (pthread_getcpuclockid(pthread_self(), &clock) == 0)
+	if (pthread_getcpuclockid(pthread_self(), &clock) == 0 && clock_gettime(clock, &used) == 0) {
+		/* The thread may have been another task's before. */
+		t->host_clock_base_ns = (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
 		__atomic_store_n(&t->host_clock, clock, __ATOMIC_RELEASE);
+	}
 	g_exit_jump = &jump;
 	if (_setjmp(jump) == 0)
 		run(t);

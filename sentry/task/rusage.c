@@ -19,7 +19,7 @@ static uint64_t sentry_thread_ns(struct task *t)
 
 	if (!id || clock_gettime(id, &ts) != 0)
 		return 0;
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec - t->host_clock_base_ns;
 }
 
 void task_cpu_sample(struct task *t)

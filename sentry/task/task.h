@@ -258,6 +258,7 @@ struct task {
 	uint32_t sched_reset_on_fork;
 	uint64_t sched_runtime, sched_deadline, sched_period; /* SCHED_DEADLINE, stored only */
 	clockid_t host_clock;		/* [a] CPU clock of its sentry thread (system time); 0: none */
+	uint64_t host_clock_base_ns;	/* [I] what that clock said when the thread became this task's */
 	uint64_t past_utime_ns;		/* [t] guest CPU time in contexts it left by exec */
 	uint64_t task_id;		/* unique, never reused */
 };
