@@ -324,6 +324,28 @@ ssize_t endpoint_recv(struct endpoint *ep, struct ep_recv *m)
 	return ep->kind == EP_TCP ? tcp_recv(ep, m) : dgram_recv(ep, m);
 }
 
+void endpoint_abort(struct endpoint *ep, int err)
+{
+	lock_assert_held(&ep->stack->lock);
+	if (ep->kind == EP_TCP)
+		tcp_abort(ep, err);
+}
+
+int stack_label(struct stack *s, enum ep_kind kind, const struct ip_addr *laddr, uint16_t lport,
+		const struct ip_addr *raddr, uint16_t rport, struct ep_label *out)
+{
+	struct endpoint *ep;
+
+	stack_lock(s);
+	ep = demux_connected(s, kind, laddr, lport, raddr, rport, 0);
+	if (!ep && kind != EP_TCP)
+		ep = demux_bound(s, kind, laddr, lport, raddr, rport, 0);
+	if (ep)
+		*out = ep->label;
+	stack_unlock(s);
+	return ep ? 0 : -ENOENT;
+}
+
 /* ---- receiving ---- */
 
 int endpoint_queue(struct endpoint *ep, struct pkt *p)

@@ -44,6 +44,7 @@ struct stack_env {
 struct stack *stack_new(const struct stack_env *env); /* NULL: out of memory */
 /* Nobody uses it any more; endpoints must be closed. */
 void stack_free(struct stack *s);
+uint32_t stack_random(struct stack *s);
 void stack_timers(struct stack *s);
 void stack_lock(struct stack *s);
 /* Drains the loopback queue, sets the timer, releases, and then wakes. */
@@ -88,6 +89,7 @@ struct nic {
 	/* All of one burst was handed over. May be NULL. */
 	void (*flush)(struct nic *n);
 	int (*start)(struct nic *n); /* its threads; not locked */
+	void (*link_xmit)(struct nic *n, struct pkt *p); /* with a guard: what it passes on to */
 	void *priv; /* of the link */
 };
 
@@ -106,6 +108,22 @@ void nic_input(struct nic *n, struct pkt *p);
 /* The interface that has this address (any 127/8 address is lo's), or NULL. */
 struct nic *stack_local(struct stack *s, const struct ip_addr *a);
 int stack_is_broadcast(struct stack *s, const struct ip_addr *a);
+
+/* ---- the guard: who may send what to the outside; guard.c ---- */
+
+struct egress_packet; /* netstack/egress/packet.h */
+
+struct stack_guard {
+	void *priv;
+	/* May this leave? ep: whose it is; NULL: a frame that nobody vouches for. fault: why it can not
+	 * be judged by its address, or NULL. 0 or negative errno. Locked; not asked about lo. */
+	int (*output)(void *priv, const struct egress_packet *k, struct endpoint *ep, uint32_t len,
+		      const char *fault);
+	/* This came in, fragments joined, len bytes without the IP header; not 0: drop it. Locked. */
+	int (*input)(void *priv, const struct egress_packet *k, uint32_t len);
+};
+/* For all interfaces there are; once. Locked. */
+void stack_set_guard(struct stack *s, const struct stack_guard *g);
 
 struct neigh_info {
 	uint32_t nic;
@@ -169,6 +187,14 @@ struct ep_group {
 };
 #define EP_GROUPS 20
 
+/* The owner's note about who used an endpoint last; the stack only keeps it. */
+struct ep_label {
+	int id;
+	char text[16];
+};
+
+#define EP_CLEARED_ALWAYS UINT32_MAX
+
 struct endpoint {
 	struct ref ref;
 	struct stack *stack;	      /* [I] */
@@ -197,6 +223,10 @@ struct endpoint {
 	uint32_t errq_count;
 	uint64_t drops;
 	uint64_t sockfs_ino;	      /* of the owner, for tables */
+	struct ep_label label;
+	uint32_t cleared;	      /* TCP: the guard's mark for this connection; 0: none,
+					 EP_CLEARED_ALWAYS: it was begun outside */
+	uint8_t trusted;	      /* the guard lets it go anywhere: not a guest's */
 	struct ep_group group[EP_GROUPS];
 	uint32_t group_count;
 };
@@ -273,6 +303,11 @@ struct tcp_numbers {
 };
 void endpoint_tcp_numbers(struct endpoint *ep, struct tcp_numbers *n);
 int endpoint_tcp_state(const struct endpoint *ep); /* TCP_ESTABLISHED 1 … TCP_CLOSING 11 */
+/* Ends a connection without a word to the peer; its owner is told err (positive). Locked. */
+void endpoint_abort(struct endpoint *ep, int err);
+/* The note of the endpoint that datagrams from here (or this connection) come from. 0 or -ENOENT. */
+int stack_label(struct stack *s, enum ep_kind kind, const struct ip_addr *laddr, uint16_t lport,
+		const struct ip_addr *raddr, uint16_t rport, struct ep_label *out);
 int endpoint_at_mark(struct endpoint *ep);	   /* SIOCATMARK; locked not */
 
 /* For tables: all endpoints of a kind, locked. */

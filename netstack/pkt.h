@@ -41,6 +41,7 @@ struct pkt {
 	uint8_t proto;	      /* transport protocol */
 	uint8_t ttl, tos;
 	uint8_t link_type;    /* receive: 0 to us, 1 broadcast, 2 multicast, 3 other host */
+	uint8_t cleared;      /* send: the guard has seen it */
 	uint16_t gso_size;    /* more than one segment: bytes of payload in each */
 	uint16_t eth_type;
 	uint16_t sport, dport;

@@ -195,9 +195,9 @@ struct stack_sysctl *stack_sysctl(struct stack *s)
 
 void stack_each(struct stack *s, enum ep_kind kind, void (*fn)(struct endpoint *ep, void *priv), void *priv)
 {
-	struct endpoint *ep;
+	struct endpoint *ep, *tmp;
 
 	lock_assert_held(&s->lock);
-	list_for_each(ep, &s->all[kind], all_node)
+	list_for_each_safe(ep, tmp, &s->all[kind], all_node) /* fn may end ep */
 		fn(ep, priv);
 }

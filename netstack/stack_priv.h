@@ -56,6 +56,7 @@ struct stack {
 	uint64_t challenge_ns;
 	uint32_t challenge_count;
 	const struct gateway *gateway; /* gateway.h; NULL: packets for others are dropped */
+	struct stack_guard guard;     /* output NULL: none */
 	struct packet_tap *taps;      /* who sees every frame: packet sockets, pcap */
 };
 
@@ -63,7 +64,6 @@ static inline uint64_t stack_now(struct stack *s)
 {
 	return s->env.now(s->env.priv);
 }
-uint32_t stack_random(struct stack *s);
 /* Packets take much memory; more than all they may. */
 static inline int stack_pressed(const struct stack *s)
 {
@@ -126,6 +126,8 @@ struct ip_out {
 	uint8_t df;
 	uint8_t mc_loop;
 	uint8_t any_src; /* src need not be ours: raw with header */
+	uint8_t own;	 /* the stack's answer to a packet from outside: no guard */
+	struct endpoint *ep; /* whose packet; NULL: nobody's */
 };
 /* Routes and sends; consumes p, whose front is the transport header. tcp/udp checksums are filled in
  * at csum_off (or -1). 0 or errno (-EMSGSIZE with df). */
@@ -137,6 +139,10 @@ void icmp_input(struct nic *n, struct pkt *p);
 /* An error about p (headers pulled): to p's source. Does not consume p. */
 void icmp_error(struct nic *n, struct pkt *p, int v4_type, int v4_code, int v6_type, int v6_code,
 		uint32_t info);
+/* guard.c: 0 and p is marked, or errno. o, p as for ip_output; whole: p starts with its IP header. */
+int guard_output(struct nic *n, struct pkt *p, const struct ip_out *o);
+int guard_whole(struct nic *n, struct pkt *p, struct endpoint *ep);
+int guard_input(struct nic *n, const struct pkt *p);
 uint32_t route_mtu(const struct route_result *r);
 
 /* transports */

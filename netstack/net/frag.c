@@ -183,6 +183,7 @@ int ip_fragment(struct stack *s, struct pkt *p, const struct ip_out *o, struct r
 			break;
 		pkt_add(f, p->frag[0].b, p->frag[0].off + off, n);
 		f->proto = o->proto;
+		f->cleared = p->cleared;
 		f->stamp_ns = p->stamp_ns;
 		if (v4) {
 			ip_push_v4(s, f, o, (uint16_t)id, (uint16_t)(off / 8 | (more ? IPV4_MF : 0)));

@@ -65,7 +65,8 @@ void icmp_error(struct nic *n, struct pkt *p, int v4_type, int v4_code, int v6_t
 	info = htonl(info);
 	memcpy(&h->id, &info, 4);
 	struct ip_out o = { .src = p->dst, .dst = p->src, .ttl = -1,
-			    .proto = v4 ? IPPROTO_ICMP : IPPROTO_ICMPV6, .tos = v4 ? 0xc0 : 0 };
+			    .proto = v4 ? IPPROTO_ICMP : IPPROTO_ICMPV6, .tos = v4 ? 0xc0 : 0,
+			    .own = !(n->flags & NIC_LOOPBACK) };
 
 	s->c.icmp_out++;
 	s->c.icmp_out_unreach += v4 ? v4_type == 3 : v6_type == 1;
@@ -257,7 +258,8 @@ void icmp_input(struct nic *n, struct pkt *p)
 
 		*rh = h;
 		rh->type = v4 ? 0 : 129;
-		struct ip_out o = { .src = p->dst, .dst = p->src, .proto = p->proto, .ttl = -1, .tos = p->tos };
+		struct ip_out o = { .src = p->dst, .dst = p->src, .proto = p->proto, .ttl = -1, .tos = p->tos,
+				    .own = !(n->flags & NIC_LOOPBACK) };
 
 		if (p->link_type) { /* to a group: from the address we have on that link */
 			struct route_result rr;

@@ -104,6 +104,12 @@ int ip_output(struct stack *s, struct pkt *p, const struct ip_out *o, int csum_o
 	struct nic *n = r.nic;
 	uint32_t head = v4 ? 20 : 40, mtu = n->mtu;
 
+	err = guard_output(n, p, o);
+	if (err) {
+		pkt_free(p);
+		return err;
+	}
+
 	s->c.ip_out++;
 	p->proto = o->proto;
 	int too_long = p->len + head > (mtu > 65535 && v4 ? 65535 : mtu) && !p->gso_size;
@@ -164,6 +170,12 @@ static int for_us(struct nic *n, struct pkt *p)
 void transport_input(struct nic *n, struct pkt *p)
 {
 	struct stack *s = n->stack;
+
+	if (guard_input(n, p)) {
+		s->c.ip_in_discards++;
+		pkt_free(p);
+		return;
+	}
 	int taken = raw_input(n, p);
 
 	s->c.ip_in_delivers++;

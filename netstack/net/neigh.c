@@ -67,6 +67,7 @@ static void send_arp(struct nic *n, uint16_t op, const uint8_t dst[6], const uin
 	memcpy(h->tha, tha, 6);
 	h->spa = spa;
 	h->tpa = tpa;
+	p->cleared = 1;
 	send_frame(n, p, dst, ETH_ARP);
 }
 
@@ -119,6 +120,7 @@ static void send_ns(struct nic *n, const struct ip_addr *addr, const uint8_t *ma
 
 	memcpy(b + 2, &c, 2);
 	ip_push_v6(n->stack, p, &o, IPPROTO_ICMPV6);
+	p->cleared = 1;
 	send_frame(n, p, mac, ETH_IPV6);
 }
 
@@ -412,6 +414,7 @@ void ndp_input(struct nic *n, struct pkt *p, const struct icmp_hdr *h)
 
 	memcpy(w + 2, &c, 2);
 	ip_push_v6(n->stack, r, &o, IPPROTO_ICMPV6);
+	r->cleared = 1;
 	send_frame(n, r, dst, ETH_IPV6);
 }
 

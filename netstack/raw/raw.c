@@ -121,6 +121,11 @@ static int send_hdrincl(struct endpoint *ep, struct pkt *p, const struct ip_out 
 		h.csum = csum_fold(csum_add(0, &h, sizeof(h)));
 	pkt_trim_front(p, sizeof(h));
 	memcpy(pkt_push(p, sizeof(h)), &h, sizeof(h));
+	err = guard_whole(r.nic, p, ep);
+	if (err) {
+		pkt_free(p);
+		return err;
+	}
 	ip_link_output(&r, p, o);
 	return 0;
 }

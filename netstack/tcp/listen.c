@@ -71,6 +71,8 @@ static struct tcp *embryo_new(struct tcp *l, struct nic *n, const struct pkt *p,
 	if (!ip_is_v4(&ep->raddr) && ip_is_linklocal6(&ep->raddr))
 		ep->o.nic = n->index;
 	ep->connected = 1;
+	/* Not for a forged peer on loopback: its answers would leave. */
+	ep->cleared = n->flags & NIC_LOOPBACK ? 0 : EP_CLEARED_ALWAYS;
 	if (tcp_setup_route(t, 0)) {
 		endpoint_put_locked(ep);
 		return NULL;

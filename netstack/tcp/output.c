@@ -118,6 +118,7 @@ static int transmit(struct tcp *t, struct pkt *p, uint8_t flags, uint32_t seq)
 		.src = t->ep.laddr, .dst = t->ep.raddr, .proto = IPPROTO_TCP, .df = 1,
 		.tos = ip_is_v4(&t->ep.raddr) ? t->ep.o.tos : t->ep.o.tclass,
 		.ttl = ip_is_v4(&t->ep.raddr) ? t->ep.o.ttl : t->ep.o.hops, .nic = t->ep.o.nic,
+		.ep = &t->ep,
 	};
 	return ip_output(s, p, &o, offsetof(struct tcp_hdr, csum));
 }
@@ -350,7 +351,8 @@ void tcp_refuse(struct nic *n, const struct pkt *p, const struct tcp_hdr *in, ui
 		h->ack = htonl(ntohl(in->seq) + payload + ((in->flags & TCP_SYN) != 0) +
 			       ((in->flags & TCP_FIN) != 0));
 	}
-	struct ip_out o = { .src = p->dst, .dst = p->src, .proto = IPPROTO_TCP, .ttl = -1, .df = 1 };
+	struct ip_out o = { .src = p->dst, .dst = p->src, .proto = IPPROTO_TCP, .ttl = -1, .df = 1,
+			    .own = !(n->flags & NIC_LOOPBACK) };
 
 	n->stack->c.tcp_out++;
 	n->stack->c.tcp_out_rsts++;

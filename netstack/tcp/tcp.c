@@ -158,6 +158,7 @@ int tcp_connect(struct endpoint *ep, const struct ip_addr *a, uint16_t port)
 	ep->rport = port;
 	ep->shut = 0;
 	ep->error = 0;
+	ep->cleared = 0; /* another connection than the one that was cleared */
 	err = tcp_setup_route(t, 1);
 	if (err)
 		return err;

@@ -150,6 +150,7 @@ int dgram_route(struct endpoint *ep, const struct ep_send *m, struct ip_out *o, 
 	if (group && !o->nic)
 		o->nic = ep->o.mc_nic;
 	o->proto = ep->proto;
+	o->ep = ep;
 	if (m->tos >= 0)
 		o->tos = (uint8_t)m->tos;
 	else
