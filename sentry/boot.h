@@ -54,6 +54,8 @@ void console_close(struct console_link *link);
 
 /* boot_paths.c: device=, masked= and readonly_path= in ctx's tree; fails through boot_fail. */
 void boot_paths(struct kernel *k, const struct vfs_ctx *ctx);
+/* boot_resolv.c: /etc/resolv.conf for a network policy's resolver. */
+void boot_resolv(struct kernel *k, const struct vfs_ctx *ctx);
 /* sysctl= lines, written as the first task t would with every right. */
 void boot_sysctls(struct kernel *k, struct task *t);
 

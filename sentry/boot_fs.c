@@ -273,6 +273,7 @@ void boot_mounts(struct kernel *k)
 	struct vfs_ctx ctx;
 
 	root_ctx(k, cred, &ctx);
+	boot_resolv(k, &ctx);
 	boot_paths(k, &ctx);
 	root_ctx_put(&ctx);
 	if (root_readonly) {

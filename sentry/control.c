@@ -8,6 +8,7 @@
  *   cmd=start			with hold=1: the program may run now
  *   cmd=ps | cmd=stats | cmd=patches  answered on the connection that comes along
  *   cmd=limits pids= memory=	new limits
+ *   cmd=net_policy		new rules of the network policy, in a configuration as second fd
  *   cmd=exec			a new process; with it come the asker's connection, a
  *				configuration, and up to three fds for its stdio (control_exec.c)
  * A message may bring the connection of whoever asked, as its first fd; the answer goes there.
@@ -25,7 +26,9 @@
 #include "platform/base/log.h"
 #include "platform/base/thread.h"
 #include "sentry/boot.h"
+#include "sentry/egress/egress.h"
 #include "sentry/signal/signal.h"
+#include "sentry/socket/socket.h"
 #include "sentry/task/task_priv.h"
 
 #define MESSAGE_MAX 8192
@@ -276,6 +279,28 @@ static void do_exec(struct kernel *k, struct message *m)
 	m->fd_count = 0; /* taken over */
 }
 
+/* The new policy's lines come in a configuration; a bad one leaves the old policy in force. */
+static void do_net_policy(struct kernel *k, struct message *m)
+{
+	char why[600] = "";
+	struct bootconf c, a;
+	int err;
+
+	if (m->fd_count < 2)
+		return;
+	bootconf_init(&c);
+	bootconf_init(&a);
+	err = bootconf_read(&c, m->fds[1]);
+	if (err)
+		snprintf(why, sizeof(why), "no usable configuration: %s", strerror(-err));
+	else
+		err = egress_reload(k->sockets->egress, &c, why, sizeof(why));
+	if (!bootconf_add(&a, err ? "error" : "ok", err ? why : "1"))
+		answer(m, &a);
+	bootconf_free(&a);
+	bootconf_free(&c);
+}
+
 static const struct {
 	const char *cmd;
 	void (*fn)(struct kernel *k, struct message *m);
@@ -285,6 +310,7 @@ static const struct {
 	{ "start", do_start, 0 },     { "ps", do_ps, 0 },	  { "stats", do_stats, 0 },
 	{ "patches", do_patches, 0 },
 	{ "limits", do_limits, 1 },   { "exec", do_exec, 0 },
+	{ "net_policy", do_net_policy, 0 },
 };
 
 static void serve_message(struct kernel *k, struct message *m)

@@ -23,7 +23,7 @@
 static void close_unexpected(const struct bootconf *conf)
 {
 	static const char *const keys[] = { "stdin_fd", "stdout_fd", "stderr_fd", "log_fd",
-					    "control_fd", "gofer_fd", "nic0_fd", "nic1_fd",
+					    "control_fd", "gofer_fd", "audit_fd", "nic0_fd", "nic1_fd",
 					    "nic2_fd", "nic3_fd", "nic4_fd", "nic5_fd" };
 	unsigned int from = 0;
 

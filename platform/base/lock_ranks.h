@@ -30,6 +30,7 @@ enum lock_rank {
 	RANK_IPC,	    /* SysV IPC and POSIX mq objects */
 	RANK_SOCKET,	    /* socket state (nested: by address) */
 	RANK_STACK,	    /* netstack: one lock per stack */
+	RANK_EGRESS,	    /* the egress policy; asked by the stack about each packet */
 	RANK_TIMER_OBJ,	    /* timerfd, posix timer objects */
 	RANK_FUTEX,	    /* futex hash buckets (nested: by address) */
 	RANK_TASKS,	    /* kernel->tasks_lock: task tree, pids, sessions, signals */

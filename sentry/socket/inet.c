@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "netstack/pkt.h"
+#include "sentry/egress/egress.h"
 #include "vfs/vfs.h"
 
 #define SIN6_LEN_MIN 24 /* RFC 2133's sockaddr_in6 has no scope id */
@@ -206,6 +207,16 @@ static int op_bind(struct socket *s, struct task *t, const struct sockaddr_stora
 	return endpoint_bind(i->ep, &ip, port);
 }
 
+/* The address is good: the policy's turn, then the protocol's. */
+static int connect_to(struct inet_sock *i, struct task *t, const struct ip_addr *ip, uint16_t port)
+{
+	struct egress *e = i->s.k->sockets->egress;
+	int err = egress_connect(e, t, i->ep, ip, port);
+
+	egress_label(e, t, i->ep);
+	return err ? err : endpoint_connect(i->ep, ip, port);
+}
+
 static int op_connect(struct socket *s, struct task *t, const struct sockaddr_storage *a, uint32_t len,
 		      struct socket **wait_on)
 {
@@ -214,7 +225,7 @@ static int op_connect(struct socket *s, struct task *t, const struct sockaddr_st
 	uint16_t port;
 	uint32_t nic;
 
-	(void)t, (void)wait_on;
+	(void)wait_on;
 	if (len < sizeof(sa_family_t))
 		return -EINVAL;
 	if (a->ss_family == AF_UNSPEC)
@@ -227,7 +238,7 @@ static int op_connect(struct socket *s, struct task *t, const struct sockaddr_st
 			return -EAFNOSUPPORT;
 		ip = ip_from_v4(((const struct sockaddr_in *)a)->sin_addr.s_addr);
 		port = ntohs(((const struct sockaddr_in *)a)->sin_port);
-		return endpoint_connect(i->ep, &ip, port);
+		return connect_to(i, t, &ip, port);
 	}
 	if (a->ss_family != s->family)
 		return -EAFNOSUPPORT;
@@ -245,7 +256,7 @@ static int op_connect(struct socket *s, struct task *t, const struct sockaddr_st
 		if (nic)
 			i->ep->o.nic = nic;
 	}
-	return endpoint_connect(i->ep, &ip, port);
+	return connect_to(i, t, &ip, port);
 }
 
 static int op_listen(struct socket *s, struct task *t, int backlog)
@@ -263,7 +274,6 @@ static struct socket *op_accept(struct socket *s, struct task *t)
 	struct inet_sock *parent = inet_of(s), *i;
 	struct endpoint *ep = endpoint_accept(parent->ep);
 
-	(void)t;
 	if (IS_ERR(ep))
 		return ERR_PTR(PTR_ERR(ep));
 	i = wrap(s->k, s->family, s->type, s->protocol, ep);
@@ -271,6 +281,7 @@ static struct socket *op_accept(struct socket *s, struct task *t)
 		endpoint_close(ep);
 		return ERR_PTR(-ENOBUFS);
 	}
+	egress_label(s->k->sockets->egress, t, ep);
 	i->want = parent->want;
 	memcpy(i->cc, parent->cc, sizeof(i->cc));
 	i->s.reuseaddr = s->reuseaddr;
@@ -325,7 +336,8 @@ static ssize_t op_sendmsg(struct socket *s, struct task *t, struct sock_msg *m, 
 	uint16_t port;
 	uint32_t nic;
 
-	(void)t, (void)wait_on;
+	(void)wait_on;
+	egress_label(s->k->sockets->egress, t, i->ep);
 	e.flags = (m->flags & MSG_MORE ? EPF_MORE : 0) | (m->flags & MSG_OOB ? EPF_OOB : 0);
 	if (m->ip.src.d[1] || m->ip.src.d[0])
 		e.src = m->ip.src;
@@ -441,6 +453,7 @@ static void op_release(struct socket *s)
 {
 	struct inet_sock *i = inet_of(s);
 
+	egress_closed(s->k->sockets->egress, i->ep);
 	endpoint_close(i->ep);
 	lock_destroy(&i->io_lock);
 	free(i);

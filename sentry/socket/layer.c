@@ -10,6 +10,7 @@
 #include "netstack/netstack.h"
 #include "platform/base/hash.h"
 #include "platform/base/ktimer.h"
+#include "sentry/egress/egress.h"
 #include "sentry/socket/net_tables.h"
 #include "sentry/socket/netboot.h"
 #include "sentry/socket/socket.h"
@@ -100,7 +101,9 @@ int socket_layer_start(struct kernel *k)
 		goto fail;
 	k->sockets = l;
 	net_tables_start(k);
-	return netboot(k);
+	int err = netboot(k);
+
+	return err ? err : egress_start(k);
 fail:
 	free(l);
 	free(h);

@@ -12,6 +12,7 @@
 #include <linux/neighbour.h>
 #include <string.h>
 
+#include "sentry/egress/egress.h"
 #include "sentry/socket/inet_priv.h"
 #include "sentry/socket/netlink_priv.h"
 
@@ -432,6 +433,10 @@ int rtnl_request(struct nl_req *q)
 
 	/* Everything but reading needs the right to administer the namespace. */
 	if ((type & 3) != 2 && !cred_has_cap(task_cred(q->t), CAP_NET_ADMIN))
+		return -EPERM;
+	/* Another neighbour or gateway for a permitted address would be a way round the policy. */
+	if ((type & 3) != 2 && type != RTM_NEWLINK && type != RTM_SETLINK &&
+	    egress_has_policy(q->s->k->sockets->egress))
 		return -EPERM;
 	stack_lock(s);
 	switch (type) {

@@ -151,9 +151,11 @@ void cmsg_put(struct cmsg_out *o, int level, int type, const void *data, size_t 
 /* All sockets of the sandbox; layer.c. */
 struct unix_layer;
 struct stack;
+struct egress;
 struct socket_layer {
 	struct unix_layer *local;
 	struct stack *stack;
+	struct egress *egress; /* NULL: no network policy, rates or records */
 };
 int socket_layer_start(struct kernel *k);
 struct unix_layer *unix_layer_new(void);
