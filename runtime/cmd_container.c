@@ -311,7 +311,8 @@ int cmd_events(int argc, char **argv)
 /* ---- update ---- */
 
 static struct {
-	const char *resources, *memory, *swap, *reservation, *shares, *quota, *period, *cpus, *mems, *pids;
+	const char *resources, *memory, *swap, *reservation, *shares, *quota, *period, *cpus, *mems, *pids,
+		*net_policy;
 } g_update;
 
 static void add_number(struct json_object *o, const char *key, const char *text, const char *option)
@@ -367,6 +368,19 @@ static void tell_sandbox(const struct state *s, struct json_object *r)
 	}
 }
 
+static void tell_policy(const struct state *s, const char *file)
+{
+	struct egress_options o = { .policy_file = file };
+	char why[EGRESS_WHY_MAX];
+	int conn = client_connect(s->dir);
+
+	if (conn < 0)
+		die(1, "container not running");
+	if (egress_tell(&o, conn, 0, why, sizeof(why)))
+		die(1, "%s; the network policy stays as it was", why);
+	close(conn);
+}
+
 int cmd_update(int argc, char **argv)
 {
 	static const struct arg_option options[] = {
@@ -380,6 +394,7 @@ int cmd_update(int argc, char **argv)
 		{ "cpuset-cpus", 0, ARG_TEXT, &g_update.cpus, "CPUs such as 0-2" },
 		{ "cpuset-mems", 0, ARG_TEXT, &g_update.mems, "memory nodes" },
 		{ "pids-limit", 0, ARG_TEXT, &g_update.pids, "processes" },
+		{ "net-policy", 0, ARG_TEXT, &g_update.net_policy, "file with new rules of the network policy" },
 		{ "kernel-memory", 0, ARG_IGNORE_TEXT, NULL, "accepted" },
 		{ "kernel-memory-tcp", 0, ARG_IGNORE_TEXT, NULL, "accepted" },
 		{ "blkio-weight", 0, ARG_IGNORE_TEXT, NULL, "accepted" },
@@ -413,5 +428,7 @@ int cmd_update(int argc, char **argv)
 		die(1, "%s", why);
 	tell_sandbox(&s, r);
 	json_object_put(r);
+	if (g_update.net_policy)
+		tell_policy(&s, g_update.net_policy);
 	return 0;
 }

@@ -20,6 +20,7 @@
 #include "platform/base/log.h"
 #include "platform/base/phase.h"
 #include "runtime/cgroup.h"
+#include "runtime/client.h"
 #include "runtime/command.h"
 #include "runtime/error.h"
 #include "runtime/etc_files.h"
@@ -249,6 +250,31 @@ static void build_sentry_conf(struct sandbox *s, struct bootconf *c)
 	must(bootconf_add_u64(c, "gofer_fd", SENTRY_FD_GOFER), "configuration");
 }
 
+/* Policy, rates and records. The namespace's own resolv.conf is where ip-netns(8) looks for it. */
+static void add_policy(struct sandbox *s, struct bootconf *c, struct launch *k)
+{
+	char id[32], own[300], why[EGRESS_WHY_MAX];
+	const char *name = s->o.netns ? strrchr(s->o.netns, '/') : NULL;
+	const char *resolv[] = { "/etc/resolv.conf", NULL, NULL };
+	int fd;
+
+	if (!egress_wanted(&s->o.net))
+		return;
+	if (!s->o.netns && !s->o.user_network)
+		die(EXIT_SETUP, "a network policy needs a network: --network user or netns=PATH");
+	if (s->o.user_network && !s->o.net.dns_count)
+		s->o.net.dns[s->o.net.dns_count++] = USERNET_DNS;
+	if (name && name[1] && (size_t)snprintf(own, sizeof(own), "/etc/netns%s/resolv.conf", name) < sizeof(own)) {
+		resolv[1] = resolv[0];
+		resolv[0] = own;
+	}
+	snprintf(id, sizeof(id), "run-%d", (int)getpid());
+	if (egress_conf(&s->o.net, id, resolv, SENTRY_FD_AUDIT, c, &fd, why, sizeof(why)))
+		die(EXIT_SETUP, "%s", why);
+	if (fd >= 0)
+		launch_fd(k, fd, SENTRY_FD_AUDIT);
+}
+
 static void start_processes(struct sandbox *s)
 {
 	char sentry_bin[4200], gofer_bin[4200];
@@ -290,6 +316,7 @@ static void start_processes(struct sandbox *s)
 	for (int fd = 0; fd < 3; fd++)
 		if (!(s->caller.missing & 1 << fd))
 			launch_fd(&k, s->tty ? s->slave : fd, SENTRY_FD_STDIN + fd);
+	add_policy(s, &sentry_conf, &k);
 	if (s->o.netns) {
 		int ns = open(s->o.netns, O_RDONLY | O_CLOEXEC);
 
@@ -351,6 +378,17 @@ static void forward_signal(struct sandbox *s, int signo)
 	send_message(s, &m);
 }
 
+/* A bad file leaves the old policy in force. */
+static void reload_policy(struct sandbox *s)
+{
+	char why[EGRESS_WHY_MAX];
+
+	if (egress_tell(&s->o.net, s->control, 1, why, sizeof(why)))
+		warn("%s; the network policy stays as it was", why);
+	else
+		warn("the network policy is %s again", s->o.net.policy_file);
+}
+
 static uint64_t elapsed_ms(const struct sandbox *s)
 {
 	struct timespec now;
@@ -393,7 +431,8 @@ static void supervise(struct sandbox *s, struct result *r, int sigfd)
 			struct signalfd_siginfo si;
 
 			if (read(sigfd, &si, sizeof(si)) == sizeof(si))
-				forward_signal(s, (int)si.ssi_signo);
+				si.ssi_signo == (uint32_t)SIGRTMIN ? reload_policy(s) :
+								     forward_signal(s, (int)si.ssi_signo);
 		}
 		if (p[0].revents & (POLLIN | POLLHUP | POLLERR)) {
 			ssize_t n = recv(s->control, buf, sizeof(buf), 0);
@@ -481,6 +520,8 @@ int run_for_people(int argc, char **argv)
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(g_forwarded) / sizeof(*g_forwarded); i++)
 		sigaddset(&set, g_forwarded[i]);
+	if (s.o.net.policy_file)
+		sigaddset(&set, SIGRTMIN);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	int sigfd = signalfd(-1, &set, SFD_CLOEXEC);
 

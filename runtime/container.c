@@ -267,7 +267,7 @@ pid_t container_create(const char *id, const struct container_options *o)
 	static struct spec spec;
 	static struct state st;
 	static struct cgroup_oci cg;
-	char why[600] = "", *bundle = container_bundle(o->bundle);
+	char why[EGRESS_WHY_MAX] = "", *bundle = container_bundle(o->bundle);
 	int pair[2];
 
 	/* A caller without 0, 1 or 2 must not lend the sandbox some other file in their place. */
@@ -292,6 +292,10 @@ pid_t container_create(const char *id, const struct container_options *o)
 				  .owner = geteuid(), .netns = open_netns(&spec),
 				  .log = sandbox_log(&st), .log_level = g_oci.debug ? "info" : "error" };
 
+	const char *const resolv[] = { "/etc/resolv.conf", NULL };
+
+	if (egress_conf(&spec.network, id, resolv, SENTRY_FD_AUDIT, &spec.sentry, &w.audit, why, sizeof(why)))
+		die(1, "%s", why);
 	w.listen = client_listen(st.dir);
 	if (w.listen < 0)
 		die(1, "the control socket: %s", strerror(-w.listen));

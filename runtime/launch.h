@@ -63,6 +63,7 @@ enum {
 	SENTRY_FD_STDIN = 7,
 	SENTRY_FD_STDOUT = 8,
 	SENTRY_FD_STDERR = 9,
+	SENTRY_FD_AUDIT = 15, /* those of interfaces follow: netns.h */
 };
 enum { GOFER_FD_SOCKET = 3, GOFER_FD_CONF = 4, GOFER_FD_LOG = 5 };
 

@@ -328,6 +328,59 @@ static void set_publish(struct run_options *o, const char *name, const char *v)
 	o->publish[o->publish_count++] = p;
 }
 
+static void set_allow_net(struct run_options *o, const char *name, const char *v)
+{
+	const char **rules = realloc(o->net.rules, (o->net.rule_count + 1) * sizeof(*rules));
+
+	(void)name;
+	if (!rules)
+		die(EXIT_SETUP, "out of memory");
+	o->net.rules = rules;
+	rules[o->net.rule_count++] = v;
+}
+
+static void set_net_policy(struct run_options *o, const char *name, const char *v)
+{
+	(void)name;
+	o->net.policy_file = v;
+}
+
+static void set_audit(struct run_options *o, const char *name, const char *v)
+{
+	(void)name;
+	o->net.audit_file = v;
+}
+
+static void set_audit_connections(struct run_options *o, const char *name, const char *v)
+{
+	(void)name, (void)v;
+	o->net.audit_connections = 1;
+}
+
+static void set_net_rate(struct run_options *o, const char *name, const char *v)
+{
+	static const struct unit units[] = { { "", 1 },	       { "k", 1024.0 },	 { "m", 1048576.0 },
+					     { "g", 1073741824.0 }, { NULL, 0 } };
+
+	o->net.rate = with_unit(name, v, units, "bytes per second such as 500k or 10m");
+	if (o->net.rate > 1ull << 40)
+		bad(name, v, "a rate below 1024g");
+}
+
+static void set_net_connects(struct run_options *o, const char *name, const char *v)
+{
+	o->net.connects = number(name, v, "a number of connections per second", 1000000);
+	if (!o->net.connects)
+		bad(name, v, "at least 1");
+}
+
+static void set_dns(struct run_options *o, const char *name, const char *v)
+{
+	if (o->net.dns_count == EGRESS_DNS_MAX)
+		bad(name, v, "needed: three DNS servers are enough");
+	o->net.dns[o->net.dns_count++] = v;
+}
+
 static const struct option_row g_options[] = {
 	{ "rootfs", "DIR", "the guest's root; default: the host's /, secrets hidden", set_rootfs },
 	{ "bind", "SRC:DST[:ro|rw]", "show a host file or directory in the guest; ro is the default",
@@ -352,6 +405,15 @@ static const struct option_row g_options[] = {
 	  "user,host-loopback its loopback at 10.0.2.2 too; netns=PATH: take that namespace over", set_network },
 	{ "publish", "[IP:]PORT:GUESTPORT[/udp]", "with --network user: a port of the host leads to one inside",
 	  set_publish },
+	{ "network", "MODE", "none (the default): loopback only; netns=PATH: take that namespace over", set_network },
+	{ "allow-net", "RULE", "allow this outside, and nothing else: ADDRESS[/LEN][:PORTS][/PROTO], NAME, *.NAME",
+	  set_allow_net },
+	{ "net-policy", "FILE", "rules from a file; SIGRTMIN to this process reads it again", set_net_policy },
+	{ "audit", "FILE", "append a JSON line for each refused packet, connection and name", set_audit },
+	{ "audit-connections", NULL, "and one for each TCP connection, with its bytes", set_audit_connections },
+	{ "net-rate", "BYTES", "bytes per second, each way, such as 10m", set_net_rate },
+	{ "net-connects", "N", "TCP connections per second", set_net_connects },
+	{ "dns", "ADDRESS", "DNS server behind the policy's resolver; default: the namespace's, the host's", set_dns },
 	{ "platform", "NAME", "how guest code is run (systrap)", set_platform },
 	{ "platform-flags", "LIST", "nopatch, nostub: leave a way of being fast out, to find faults",
 	  set_platform_flags },

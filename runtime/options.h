@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "runtime/usernet.h"
+#include "runtime/egress.h"
 
 struct bind_option {
 	char *src, *dst; /* owned; src as the user wrote it, dst absolute in the guest */
@@ -54,6 +55,7 @@ struct run_options {
 	struct publish *publish;
 	size_t publish_count;
 	const char *netns; /* path of the network namespace to take over; NULL: none */
+	struct egress_options net;
 	char **argv;	 /* the program and its arguments, NULL-terminated */
 	int argc;
 };

@@ -265,7 +265,8 @@ int spec_parse(struct spec *s, const char *text, size_t len, const char *bundle,
 	if (!process)
 		return spec_fail(e, "process", "is missing");
 	if (spec_process(process, "process", &s->sentry, e) || read_terminal(s, process, e) ||
-	    spec_mounts(s, bundle, e) || read_linux(s, e) || read_hooks(s, e))
+	    spec_mounts(s, bundle, e) || read_linux(s, e) || spec_network(s, e) ||
+	    read_hooks(s, e))
 		return -1;
 	return 0;
 }

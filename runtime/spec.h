@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "platform/base/bootconf.h"
+#include "runtime/egress.h"
 
 #define SPEC_SIZE_MAX (16u << 20)
 #define SPEC_BINDS_MAX 500
@@ -40,6 +41,8 @@ struct spec {
 	char uid_map[2048], gid_map[2048]; /* of linux.uidMappings; "" without */
 	int oom_score_adj, have_oom_score_adj;
 	uint64_t memory, pids;	    /* limits, 0: none */
+	struct egress_options network; /* strings borrowed from json */
+	const char *network_rules;
 };
 
 /* Reads text; relative paths start at bundle, an absolute directory. 0, or -1 with e filled. */
@@ -50,6 +53,10 @@ void spec_free(struct spec *s);
 
 /* A process object as keys of spawn (docs/bootconf.md); path is its JSON path for messages. */
 int spec_process(struct json_object *p, const char *path, struct bootconf *out, struct spec_error *e);
+
+/* ---- spec_network.c ---- */
+
+int spec_network(struct spec *s, struct spec_error *e);
 
 /* ---- spec_mounts.c ---- */
 

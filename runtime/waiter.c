@@ -177,6 +177,8 @@ static void start_processes(struct waiter_state *s, int null)
 	launch_fd(&k, out, SENTRY_FD_STDOUT);
 	if (!w->spec->terminal)
 		launch_fd(&k, 2, SENTRY_FD_STDERR);
+	if (w->audit >= 0)
+		launch_fd(&k, w->audit, SENTRY_FD_AUDIT);
 	if (w->netns >= 0) /* own_namespaces() entered it */
 		netns_adopt(-1, &w->spec->sentry, &k, NULL);
 	launch_both(&k, &g);

@@ -18,6 +18,7 @@ struct waiter_setup {
 	int netns;	/* to enter, or -1 */
 	int tty;	/* the slave of the terminal; -1: none */
 	int log;	/* fd for sentry and gofer */
+	int audit;	/* fd for the sentry, or -1 */
 	const char *log_level;
 	uid_t owner;	/* may speak to the control socket, besides root */
 };
