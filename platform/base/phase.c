@@ -2,8 +2,8 @@
 #include "platform/base/phase.h"
 
 #include <stdio.h>
-#include <time.h>
 
+#include "platform/base/ktimer.h"
 #include "platform/base/log.h"
 
 #define MARKS_MAX 32
@@ -16,17 +16,9 @@ static uint32_t g_count; /* [a] */
 static uint32_t g_said;
 static uint64_t g_from, g_last;
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 uint64_t phase_begin(uint64_t from)
 {
-	uint64_t now = now_ns();
+	uint64_t now = mono_now_ns();
 
 	g_from = g_last = from && from <= now ? from : now;
 	return g_from;
@@ -38,7 +30,7 @@ void phase_mark(const char *name)
 
 	if (i >= MARKS_MAX)
 		return;
-	g_marks[i].at = now_ns();
+	g_marks[i].at = mono_now_ns();
 	__atomic_store_n(&g_marks[i].name, name, __ATOMIC_RELEASE);
 }
 
