@@ -97,9 +97,12 @@ def unit(path, totals, build):
         totals.add(name, 0, [why], out)
 
 
-def guest(path, totals, build, mode=""):
+def guest(path, totals, build, mode="", served_by=None):
+    """served_by: another build, whose sandbox runs the same program."""
     name = "guest/" + os.path.basename(path) + (f" [{mode}]" if mode else "")
-    caisson = os.path.join(build, "caisson")
+    if served_by:
+        name += f" in {os.path.basename(served_by)}"
+    caisson = os.path.join(served_by or build, "caisson")
     status, native = Oracle.ask(path)
     if status != 0:
         totals.add(name + " (native)", 0, [f"the oracle itself fails: {status}"], native)
@@ -158,7 +161,7 @@ def main():
     ap.add_argument("--suite", default="all")
     ap.add_argument("--only", default="")
     ap.add_argument("--modes", default="", help="platform flags, sets separated by ;, or all")
-    ap.add_argument("--asan", help="a sanitized build, whose unit tests run as well")
+    ap.add_argument("--asan", help="a sanitized build: its unit tests run as well, and the guest tests in its sandbox")
     ap.add_argument("--tsan", help="a build with ThreadSanitizer, whose unit tests run as well")
     ap.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     a = ap.parse_args()
@@ -171,6 +174,9 @@ def main():
     if a.suite in ("guest", "all"):
         modes = MODES if a.modes == "all" else a.modes.split(";")
         work += [(guest, p, m) for m in modes for p in found(os.path.join(build, "tests/guest"), executable)]
+        if a.asan:
+            work += [(guest, p, "", os.path.abspath(a.asan))
+                     for p in found(os.path.join(build, "tests/guest"), executable)]
     slow = []
     if a.suite in ("e2e", "all"):
         slow = [(e2e, p) for p in found(os.path.join(ROOT, "tests/e2e"), lambda p: p.endswith(".sh"))]

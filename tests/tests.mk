@@ -39,8 +39,9 @@ $(GUEST_BIN): $(B)/tests/guest/%: tests/guest/%.c tests/lib/guest.h
 unit: $(addprefix unit-,$(UNIT_MODULES))
 guest-tests: $(GUEST_BIN)
 
-# The stages of `make check`. Sanitized variants run the unit tests only: a stub process can not
-# carry a sanitizer's shadow memory.
+# The stages of `make check`. The ASan variant runs the unit tests and is the sandbox of the
+# guest tests once more (guest programs are plain: a stub process can not carry shadow memory); the
+# TSan variant runs the unit tests.
 .PHONY: check check-tsan check-unit
 test-programs: all $(UNIT_BIN) $(GUEST_BIN)
 check-unit: $(UNIT_BIN)
@@ -51,7 +52,7 @@ check-tsan:
 	python3 tests/run.py build/tsan --suite unit
 check: deps
 	$(MAKE) -s -j2 test-programs
-	$(MAKE) -s -j2 VARIANT=asan unit-programs
+	$(MAKE) -s -j2 VARIANT=asan all unit-programs
 	$(MAKE) -s -j2 VARIANT=tsan unit-programs
 	sh tests/check_layers.sh
 	python3 tests/run.py $(B) --asan build/asan --tsan build/tsan --modes all

@@ -31,7 +31,7 @@ static int weaker_allowed(const struct bootconf *conf)
 int nat_isolate(const struct bootconf *conf)
 {
 	rlim_t fds = NAT_TCP_MAX + NAT_UDP_MAX + NAT_PING_MAX + NAT_DNS_MAX + NAT_PUBLISH_MAX + FD_SPARE;
-	struct rlimit none = { 0, 0 }, mem = { MEMORY_MAX, MEMORY_MAX }, r;
+	struct rlimit none = { 0, 0 }, r;
 	int err = confine_root();
 
 	if (err && !weaker_allowed(conf)) {
@@ -52,7 +52,7 @@ int nat_isolate(const struct bootconf *conf)
 	if (setrlimit(RLIMIT_CORE, &none) || setrlimit(RLIMIT_FSIZE, &none))
 		return -errno;
 #ifndef __SANITIZE_ADDRESS__
-	setrlimit(RLIMIT_DATA, &mem);
+	setrlimit(RLIMIT_DATA, &(struct rlimit){ MEMORY_MAX, MEMORY_MAX });
 #endif
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);

@@ -541,8 +541,8 @@ def case_trace():
     d = TMP + "/trace"
     os.makedirs(d)
     p = subprocess.run(["strace", "-f", "-ff", "-qq", "-s", "300", "--decode-pids=pidns", "-o", d + "/t"] +
-                       command("/h/hostile_guest", "calls", limit=80), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                       stderr=subprocess.STDOUT, timeout=100)
+                       command("/h/hostile_guest", "calls", limit=200), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, timeout=240)
     check("the guest ran under trace", b"done" in p.stdout, p.stdout[-300:])
     files = {int(f.rsplit(".", 1)[1]): read(f) for f in glob.glob(d + "/t.*")}
     kind = {}
