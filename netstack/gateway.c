@@ -65,6 +65,11 @@ int gateway_accept(struct endpoint *listener, struct nic *n, const struct pkt *s
 	return err ? err : l->syn_count > before ? 0 : -ENOBUFS;
 }
 
+int gateway_known(struct nic *n, const struct pkt *syn)
+{
+	return demux_connected(n->stack, EP_TCP, &syn->dst, syn->dport, &syn->src, syn->sport, n->index) != NULL;
+}
+
 void gateway_refuse(struct nic *n, const struct pkt *syn)
 {
 	struct tcp_hdr h;

@@ -31,6 +31,8 @@ struct endpoint *gateway_listener(struct stack *s, int backlog);
 /* Answers a SYN: its connection, once complete, is found by endpoint_accept(listener), with laddr and
  * lport what the peer asked for. 0, or -ENOBUFS when it could not begin. Does not consume. */
 int gateway_accept(struct endpoint *listener, struct nic *n, const struct pkt *syn);
+/* Is there a connection, or one being made, that syn would belong to? */
+int gateway_known(struct nic *n, const struct pkt *syn);
 /* Nobody listens there: a reset. Does not consume. */
 void gateway_refuse(struct nic *n, const struct pkt *syn);
 

@@ -51,8 +51,9 @@ int nat_isolate(const struct bootconf *conf)
 	}
 	if (setrlimit(RLIMIT_CORE, &none) || setrlimit(RLIMIT_FSIZE, &none))
 		return -errno;
-#ifndef __SANITIZE_ADDRESS__
-	setrlimit(RLIMIT_DATA, &(struct rlimit){ MEMORY_MAX, MEMORY_MAX });
+#ifndef __SANITIZE_ADDRESS__ /* whose shadow counts */
+	r.rlim_cur = r.rlim_max = MEMORY_MAX;
+	setrlimit(RLIMIT_DATA, &r);
 #endif
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);

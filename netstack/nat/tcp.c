@@ -195,11 +195,17 @@ void nat_tcp_syn(struct nat *n, struct pkt *p)
 	union nat_sockaddr to;
 	int err;
 
-	if (f && f->state == JOINED) { /* our end of it is closed, or the SYN had not come here */
-		end(f, 1);
-		f = NULL;
+	if (f && f->state != CONNECTING) {
+		stack_lock(n->stack);
+		int known = gateway_known(n->nic, p);
+
+		stack_unlock(n->stack);
+		if (!known) { /* the guest has given that one up, and begins anew */
+			end(f, 1);
+			f = NULL;
+		}
 	}
-	if (f) { /* asked again while the host is on it */
+	if (f) { /* asked again while it is being worked on */
 		pkt_free(p);
 		return;
 	}

@@ -174,6 +174,29 @@ START_TEST(test_a_connection_is_joined_both_ways_and_half_closed)
 }
 END_TEST
 
+START_TEST(test_an_attempt_given_up_does_not_block_the_next)
+{
+	struct ip_addr any = ip_from_v4(0), gate = ip_from_v4(inet_addr("10.0.2.2"));
+	uint16_t port;
+	int lfd;
+
+	set_up(1);
+	lfd = host_listen(SOCK_STREAM, &port);
+	for (int i = 0; i < 3; i++) {
+		struct endpoint *ep = endpoint_new(g_rig.guest, EP_TCP, 0, IPPROTO_TCP);
+
+		ck_assert_int_eq(endpoint_bind(ep, &any, 5555), 0);
+		ck_assert_int_eq(endpoint_connect(ep, &gate, port), -EINPROGRESS);
+		if (i == 2)
+			TURN_UNTIL(established(ep));
+		endpoint_close(ep); /* the answer meets nobody, and is reset */
+		for (int k = 0; k < 50; k++)
+			turn();
+	}
+	close(lfd);
+}
+END_TEST
+
 START_TEST(test_refusals_are_the_hosts)
 {
 	uint16_t port;
@@ -406,6 +429,7 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, test_a_connection_is_joined_both_ways_and_half_closed);
+	tcase_add_test(t, test_an_attempt_given_up_does_not_block_the_next);
 	tcase_add_test(t, test_refusals_are_the_hosts);
 	tcase_add_test(t, test_the_gateway_is_no_way_to_the_host_unless_asked);
 	tcase_add_test(t, test_a_reset_passes_in_both_directions);
