@@ -13,6 +13,7 @@
  *   nic_addr=NAME<TAB>ADDR/LEN<TAB>BROADCAST or -<TAB>SCOPE neigh=NAME<TAB>ADDR<TAB>MAC
  *   route=DST/LEN<TAB>NAME<TAB>GATEWAY or -<TAB>SOURCE or -<TAB>METRIC<TAB>PROTOCOL<TAB>SCOPE
  *   file=PATH<TAB>TEXT (repeated)
+ *   net_policy=1 net_rule=RULE net_dns=ADDR net_rate= net_connects= audit_fd= audit_connections= sandbox=
  *   mount=TYPE<TAB>SOURCE<TAB>TARGET<TAB>OPTIONS (repeated, in order; SOURCE of type "gofer" is
  *   the attach id in decimal; options are comma separated as in mount(8))
  */
