@@ -205,7 +205,7 @@ void egress_closed(struct egress *e, struct endpoint *ep)
 
 int egress_has_policy(const struct egress *e)
 {
-	return e && e->policy;
+	return e && e->enforced;
 }
 
 /* Locked. A connection that the new policy does not have ends. */

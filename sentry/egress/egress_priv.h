@@ -22,6 +22,7 @@ struct egress {
 	struct stack *stack;	/* [I] */
 	struct ip_addr server[RESOLVER_SERVERS_MAX]; /* [I] DNS servers outside */
 	uint32_t server_count;	/* [I] */
+	int enforced;		/* [I] there is a policy */
 	struct lock lock;	/* RANK_EGRESS: all that follows */
 	struct egress_policy *policy; /* NULL: everything is allowed (only rates or records) */
 	uint32_t generation;	/* of the policy: what endpoint.cleared holds */

@@ -38,7 +38,7 @@ int egress_reload(struct egress *e, const struct bootconf *conf, char *why, size
 {
 	struct egress_policy *p;
 
-	if (!e || !e->policy) {
+	if (!egress_has_policy(e)) {
 		snprintf(why, size, "the sandbox was started without a network policy");
 		return -EINVAL;
 	}
@@ -110,6 +110,7 @@ int egress_start(struct kernel *k)
 	e->flows = egress_flows_new(mono_now_ns() * 0x9e3779b97f4a7c15ull ^ (uintptr_t)e);
 	err = e->bindings && e->flows ? read_servers(e, k->conf) : -ENOMEM;
 	if (!err && given) {
+		e->enforced = 1;
 		e->policy = read_policy(k->conf, why, sizeof(why));
 		err = e->policy ? resolver_start(e) : -EINVAL;
 	}

@@ -583,6 +583,7 @@ def attempts():
     fine()
     print("allowed still works", flush=True)
     inside_servers()
+    mark.sendto(b"MARK %d" % (len(TRIES) + 1), (GATE, MARK))
 
 
 # ---------------------------------------------------------------- the judge
@@ -631,6 +632,8 @@ def judge(path, mode, lines):
         at = f.find(b"MARK ")
         if f[12:14] == b"\x08\0" and f[23] == 17 and at == 42:
             now = int(f[47:])
+            if now > len(tries):
+                break  # the end: the host takes its addresses back and says so
         elif not is_allowed(f):
             seen.setdefault(now, []).append(f)
     if mode == "policy":

@@ -14,6 +14,7 @@ OUT=ceo$$ BOXNS=ceb$$
 cleanup() {
 	[ -n "${WORLD:-}" ] && kill "$WORLD" 2>/dev/null
 	[ -n "${BOXPID:-}" ] && kill "$BOXPID" 2>/dev/null
+	[ -d "$T/state" ] && "$CAISSON" --root "$T/state" delete --force one 2>/dev/null
 	ip netns del $OUT 2>/dev/null
 	ip netns del $BOXNS 2>/dev/null
 	rm -rf "$T"
@@ -246,4 +247,55 @@ while time.time() - start < 3:
 assert sent < 4 * 204800 + 300000, sent
 print("limited")' >"$T/lines" 2>"$T/err"
 check "rates hold" sh -c "grep -qx limited '$T/lines' || { cat '$T/err'; false; }"
+
+# ---- under an engine ----
+BUSYBOX=$(command -v busybox) || {
+	echo "skip egress of containers: busybox is not installed"
+	finish
+}
+fresh "$T/frames"
+B=$T/bundle
+oci() { timeout 60 "$CAISSON" --root "$T/state" "$@"; }
+mkdir -p "$B/rootfs/bin" "$B/rootfs/etc"
+cp "$BUSYBOX" "$B/rootfs/bin/busybox"
+for a in sh wget sleep; do ln -s busybox "$B/rootfs/bin/$a"; done
+echo "nameserver 203.0.113.53" >"$B/rootfs/etc/resolv.conf"
+config() {
+	rm -f "$B/config.json"
+	oci spec --bundle "$B"
+	python3 - "$B/config.json" "$BOXNS" "$1" <<'P'
+import json, sys
+path, ns, allow = sys.argv[1:]
+c = json.load(open(path))
+c["process"]["terminal"] = False
+c["root"]["readonly"] = False
+c["process"]["args"] = ["sh", "-c", "wget -q -O- http://good.example:443/ >>/out; while :; do "
+                        "wget -q -O- http://203.0.113.1:8080/ >>/out || echo no >>/out; sleep 0.2; done"]
+c["linux"]["namespaces"] = [n for n in c["linux"]["namespaces"] if n["type"] != "network"]
+c["linux"]["namespaces"].append({"type": "network", "path": "/run/netns/" + ns})
+c["annotations"] = {"dev.caisson.net.allow": allow, "dev.caisson.net.dns": "203.0.113.53"}
+json.dump(c, open(path, "w"))
+P
+}
+waitout() { # COUNT TEXT: so many lines of the container's
+	local tries=0
+	until [ "$(grep -ao "$2" "$B/rootfs/out" 2>/dev/null | wc -l)" -ge "$1" ]; do
+		tries=$((tries + 1))
+		[ $tries -ge 200 ] && return 1
+		sleep 0.1
+	done
+}
+config "203.0.113.1:80x"
+check "a bad annotation" sh -c "! '$CAISSON' --root '$T/state' create --bundle '$B' one </dev/null >'$T/out' 2>&1 && grep -q '80x' '$T/out'"
+config "203.0.113.1:8080, good.example:443"
+oci create --bundle "$B" one </dev/null >"$T/out" 2>&1 && oci start one
+check "a container's rules and resolver" waitout 3 fine
+check "its image's resolv.conf stays" grep -qx "nameserver 203.0.113.53" "$B/rootfs/etc/resolv.conf"
+echo "deny 203.0.113.1/33" >"$T/policy"
+check "update with a bad file" sh -c "! '$CAISSON' --root '$T/state' update --net-policy '$T/policy' one 2>'$T/out' && grep -q 'policy:1:.*stays as it was' '$T/out'"
+echo "good.example" >"$T/policy"
+: >"$B/rootfs/out"
+check "update" oci update --net-policy "$T/policy" one
+check "and it holds" waitout 2 no
+oci delete --force one
 finish
