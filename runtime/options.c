@@ -405,7 +405,6 @@ static const struct option_row g_options[] = {
 	  "user,host-loopback its loopback at 10.0.2.2 too; netns=PATH: take that namespace over", set_network },
 	{ "publish", "[IP:]PORT:GUESTPORT[/udp]", "with --network user: a port of the host leads to one inside",
 	  set_publish },
-	{ "network", "MODE", "none (the default): loopback only; netns=PATH: take that namespace over", set_network },
 	{ "allow-net", "RULE", "allow this outside, and nothing else: ADDRESS[/LEN][:PORTS][/PROTO], NAME, *.NAME",
 	  set_allow_net },
 	{ "net-policy", "FILE", "rules from a file; SIGRTMIN to this process reads it again", set_net_policy },

@@ -49,7 +49,7 @@ int nat_isolate(const struct bootconf *conf)
 		r.rlim_cur = r.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &r);
 	}
-	if (setrlimit(RLIMIT_CORE, &none) || setrlimit(RLIMIT_FSIZE, &none))
+	if (setrlimit(RLIMIT_CORE, &none))
 		return -errno;
 #ifndef __SANITIZE_ADDRESS__ /* whose shadow counts */
 	r.rlim_cur = r.rlim_max = MEMORY_MAX;

@@ -159,6 +159,11 @@ printf 'nameserver 10.77.0.77\nnameserver 127.0.0.11\n' >"/etc/netns/$H/resolv.c
 background "$T/s4" ip netns exec $H $py serve dns 127.0.0.11
 check "a resolver on loopback, after a dead one" sh -c "ip netns exec $H '$CAISSON' run --no-tty --timeout 60 --network user --bind '$here:$here:ro' -- $py resolve www.test | grep -q ok"
 
+# Where the host lets nobody ping there is no answer, and the log says why.
+ip netns exec $H sysctl -qw net.ipv4.ping_group_range="1 0"
+ip netns exec $H "$CAISSON" run --no-tty --timeout 30 --log "$T/log" --network user -- ping -c 1 -W 1 10.77.0.2 >/dev/null 2>&1
+check "pings refused by the host: a line in the log file" grep -q ping_group_range "$T/log"
+
 # Files: what the user binds stays, and the host's are not touched.
 before=$(cat /etc/hosts /etc/hostname /etc/resolv.conf | cksum)
 echo "127.0.0.1 mine" >"$T/hosts"
