@@ -524,6 +524,15 @@ def case_racer():
         check(f"{mode}", "done" in out and record.get("reason") == "ok", (record, out[-200:]))
 
 
+def case_edges():
+    """0, 1, -1, 2^31-1 … 2^64-1 for each argument of every call; the sandbox survives all."""
+    _, out, record, _ = run("/h/hostile_guest", "edges", opts=("--memory", "1g", "--pids", "100"), limit=100)
+    made = re.search(r"edges of (\d+) calls", out)
+    check("edges of every integer argument", made and int(made.group(1)) > 450 and "done" in out and
+          record.get("reason") == "ok", (record, out[-200:]))
+    check("and no crash", not re.search(r"crashed|panic", read(LOG)), read(LOG)[-300:])
+
+
 def case_fuzz():
     _, out, record, _ = run("/h/syscall_fuzz", str(int(time.time())), "8",
                             opts=("--memory", "600m", "--pids", "300"), limit=25)

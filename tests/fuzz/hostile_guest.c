@@ -707,6 +707,61 @@ static int in_vfork(void)
 	return 0;
 }
 
+/* ---- the edges of every integer argument of every call ---- */
+
+static void nothing(int s)
+{
+	(void)s;
+}
+
+/* One call's table, in a process of its own: what it closes, unmaps or ends is its own. */
+static void edges_of(long nr)
+{
+	static const uint64_t edge[] = { 0, 1, -1ull, 0x7fffffff, 0x80000000, 0xffffffff, 1ull << 32,
+					 0x7fffffffffffffff, 1ull << 63, -2ull };
+	static uint8_t room[65536];
+	struct sigaction sa = { .sa_handler = nothing };
+	struct itimerval soon = { .it_value.tv_usec = 2000, .it_interval.tv_usec = 2000 };
+
+	setsid();
+	sigaction(SIGALRM, &sa, NULL);
+	for (int base = 0; base < 2; base++) /* the other arguments: 0, or a good address */
+		for (int i = 0; i < 6; i++)
+			for (size_t e = 0; e < sizeof(edge) / sizeof(*edge); e++) {
+				uint64_t a[6];
+
+				for (int k = 0; k < 6; k++)
+					a[k] = base ? (uint64_t)room : 0;
+				a[i] = edge[e];
+				setitimer(ITIMER_REAL, &soon, NULL); /* what waits, waits no longer */
+				syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+			}
+	_exit(0);
+}
+
+static int edges(void)
+{
+	int made = 0, killed = 0;
+
+	for (long nr = 0; nr < 470; nr++) {
+		if (nr == SYS_fork || nr == SYS_vfork || nr == SYS_clone || nr == SYS_clone3 || nr == SYS_exit ||
+		    nr == SYS_exit_group || nr == SYS_rt_sigreturn)
+			continue;
+		pid_t pid = fork();
+
+		if (pid == 0)
+			edges_of(nr);
+		made++;
+		for (int ms = 0; waitpid(pid, NULL, WNOHANG) == 0; ms++, usleep(1000))
+			if (ms == 3000) { /* it has stopped its own clock */
+				kill(pid, SIGKILL);
+				killed++;
+			}
+	}
+	printf("edges of %d calls, %d of them ended from outside\ndone\n", made, killed);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
@@ -736,6 +791,8 @@ int main(int argc, char **argv)
 		return frames(atoi(arg));
 	if (!strcmp(mode, "calls"))
 		return calls();
+	if (!strcmp(mode, "edges"))
+		return edges();
 	if (!strcmp(mode, "vfork"))
 		return in_vfork();
 	if (!strcmp(mode, "vandal"))
