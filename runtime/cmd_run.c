@@ -430,9 +430,12 @@ static void supervise(struct sandbox *s, struct result *r, int sigfd)
 		if (p[1].revents & POLLIN) {
 			struct signalfd_siginfo si;
 
-			if (read(sigfd, &si, sizeof(si)) == sizeof(si))
-				si.ssi_signo == (uint32_t)SIGRTMIN ? reload_policy(s) :
-								     forward_signal(s, (int)si.ssi_signo);
+			if (read(sigfd, &si, sizeof(si)) != sizeof(si))
+				continue;
+			if (si.ssi_signo == (uint32_t)SIGRTMIN)
+				reload_policy(s);
+			else
+				forward_signal(s, (int)si.ssi_signo);
 		}
 		if (p[0].revents & (POLLIN | POLLHUP | POLLERR)) {
 			ssize_t n = recv(s->control, buf, sizeof(buf), 0);

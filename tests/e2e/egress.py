@@ -408,7 +408,7 @@ attempt("hdrincl ESP")(lambda: raw(ipv4(GATE, 50, b"secretss"), GATE))
 # IPv6 extension headers by raw sockets of their protocols
 attempt("routing header to an allowed family's host")(
     lambda: raw_proto(43, bytes([17, 2, 0, 1]) + bytes(4) + socket.inet_pton(socket.AF_INET6, "2001:db8:1::1") + udp_header(MARK), GATE6))
-attempt("hop-by-hop, then UDP")(lambda: raw_proto(0 or 60, bytes([17, 0, 1, 4]) + bytes(4) + udp_header(MARK), GATE6))
+attempt("destination options, then UDP")(lambda: raw_proto(60, bytes([17, 0, 1, 4]) + bytes(4) + udp_header(MARK), GATE6))
 attempt("fragment header, then UDP")(lambda: raw_proto(44, bytes([17, 0, 0, 1]) + b"\0\0\0\7" + udp_header(MARK), GATE6))
 attempt("no next header")(lambda: raw_proto(59, b"secret", GATE6))
 # answers that the stack would send by itself to whom a packet on loopback claims to be from
@@ -428,10 +428,10 @@ def _():
         time.sleep(0.1)
 
 
-def frame(ethertype, body, weak_dst=b"\xff" * 6):
+def frame(ethertype, body, dst=b"\xff" * 6):
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ethertype)) as s:
         s.bind(("eth0", 0))
-        s.send(weak_dst + s.getsockname()[4] + struct.pack(">H", ethertype) + body)
+        s.send(dst + s.getsockname()[4] + struct.pack(">H", ethertype) + body)
 
 
 def packet_sockets():

@@ -93,7 +93,6 @@ VISIT=$!
 net --net-policy "$T/policy" --audit "$T/audit" --audit-connections --env RESOLVER=127.0.0.53 -- \
 	python3 /e2e/egress.py attempts >"$T/lines" 2>"$T/err"
 wait $VISIT
-cp "$T/lines" "${EGRESS_KEEP:-$T}/policy.lines" 2>/dev/null
 check "what is allowed works" grep -qx "allowed works" "$T/lines"
 check "what is allowed still works" grep -qx "allowed still works" "$T/lines"
 check "connections from outside are answered" grep -qx "hello from inside" "$T/visit"
@@ -124,8 +123,6 @@ visit &
 VISIT=$!
 net --env RESOLVER=203.0.113.53 -- python3 /e2e/egress.py attempts >"$T/lines" 2>"$T/err"
 wait $VISIT
-cp "$T/lines" "${EGRESS_KEEP:-$T}/control.lines" 2>/dev/null
-cp "$T/err" "$T/frames" "${EGRESS_KEEP:-$T}/" 2>/dev/null
 check "without a policy the capture sees them" sh -c "python3 '$HERE/egress.py' judge '$T/frames' control '$T/lines'"
 
 # ---- lists ----
