@@ -123,6 +123,8 @@ struct endpoint *demux_bound(struct stack *s, enum ep_kind kind, const struct ip
 	int best_score = 0;
 
 	list_for_each(ep, b, bind_node) {
+		if (ep->passive)
+			break;
 		if (ep->lport != lport)
 			continue;
 		int n = score(ep, laddr, raddr, rport, nic);

@@ -206,6 +206,7 @@ struct endpoint {
 	uint8_t port_bound, addr_bound; /* by bind(2) */
 	uint8_t connected;
 	uint8_t nospace;	      /* somebody waits for room to send */
+	uint8_t passive;	      /* came of a listener: found by its four-tuple only */
 	uint16_t lport, rport;	      /* host order */
 	struct ip_addr laddr, raddr;
 	struct ep_opts o;

@@ -55,7 +55,14 @@ static int conflicts(const struct endpoint *ep, const struct ip_addr *a, uint16_
 
 void port_insert(struct endpoint *ep)
 {
-	list_add(&ep->bind_node, bucket(ep->stack, ep->kind, ep->lport));
+	struct list_head *b = bucket(ep->stack, ep->kind, ep->lport);
+
+	/* Connections of a listener go behind all others, where demux_bound() stops: there may be ten
+	 * thousand of them, and each SYN comes by here. */
+	if (ep->passive)
+		list_add_tail(&ep->bind_node, b);
+	else
+		list_add(&ep->bind_node, b);
 }
 
 void port_release(struct endpoint *ep)

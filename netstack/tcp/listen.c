@@ -88,6 +88,7 @@ static void embryo_wait(struct tcp *l, struct tcp *t)
 {
 	struct stack *s = t->ep.stack;
 
+	t->ep.passive = 1;
 	port_insert(&t->ep);
 	demux_add(&t->ep);
 	tcp_set_state(t, TCPS_SYN_RECV);

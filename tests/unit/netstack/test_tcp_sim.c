@@ -340,6 +340,8 @@ START_TEST(test_syn_flood)
 	list_for_each(ep, &m->s[1]->all[EP_TCP], all_node)
 		embryos++;
 	ck_assert_uint_le(embryos, stack_sysctl(m->s[1])->max_syn_backlog + 1);
+	/* What a SYN has to pass by is the listener, not the flood's embryos. */
+	ck_assert(demux_bound(m->s[1], EP_TCP, &to, 80, &to, 9, 2) == l);
 	ck_assert_uint_gt(stack_counters(m->s[1])->cookies_sent, 5000);
 	c = endpoint_new(m->s[0], EP_TCP, 0, IPPROTO_TCP);
 	ck_assert_int_eq(endpoint_connect(c, &to, 80), -EINPROGRESS);
