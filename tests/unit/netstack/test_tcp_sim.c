@@ -22,8 +22,14 @@ static void pair(struct sim *m, int v6, struct endpoint **c, struct endpoint **a
 
 	*c = endpoint_new(m->s[0], EP_TCP, v6, IPPROTO_TCP);
 	ck_assert_int_eq(endpoint_connect(*c, &to, 80), -EINPROGRESS);
-	for (int i = 0; i < 400 && endpoint_tcp_state(*c) != TCPS_ESTABLISHED; i++)
+	for (int i = 0; i < 400 && endpoint_tcp_state(*c) != TCPS_ESTABLISHED; i++) {
 		sim_run(m, 500000000);
+		/* Three lost questions for the neighbour end an attempt, as on Linux: one tries again. */
+		if (endpoint_tcp_state(*c) == TCPS_CLOSE) {
+			ck_assert_int_eq(endpoint_connect(*c, &to, 80), -EHOSTUNREACH);
+			ck_assert_int_eq(endpoint_connect(*c, &to, 80), -EINPROGRESS);
+		}
+	}
 	ck_assert_int_eq(endpoint_tcp_state(*c), TCPS_ESTABLISHED);
 	*a = ERR_PTR(-EAGAIN);
 	for (int i = 0; i < 400 && IS_ERR(*a); i++) {
