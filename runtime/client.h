@@ -12,7 +12,7 @@
 
 #define CONTROL_SOCKET "control.sock"
 #define CLIENT_MESSAGE_MAX 8192
-#define CLIENT_FDS_MAX 5
+#define CLIENT_FDS_MAX 6
 
 /* A listening socket in the state directory; -errno. */
 int client_listen(int state_dir);

@@ -77,8 +77,9 @@ static void send_signal(const struct state *s, pid_t pid, int signo, int all)
 	struct bootconf m, a;
 	int conn, r;
 
-	/* The end of the waiter is the end of everything, answering or not. */
-	if (signo == SIGKILL && !all) {
+	/* The end of the waiter is the end of everything, answering or not; in a sandbox with others the
+	 * sentry makes an orderly end. */
+	if (signo == SIGKILL && !all && !*state_text(s, "sandbox")) {
 		kill(pid, SIGKILL);
 		return;
 	}

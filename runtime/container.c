@@ -32,6 +32,7 @@
 #include "runtime/hooks.h"
 #include "runtime/launch.h"
 #include "runtime/oci.h"
+#include "runtime/pod.h"
 #include "runtime/relay.h"
 #include "runtime/spec.h"
 #include "runtime/waiter.h"
@@ -169,7 +170,7 @@ static void add_string(struct json_object *o, const char *key, const char *v)
 }
 
 static void record(struct state *st, const struct spec *s, const char *bundle, const struct cgroup_oci *cg,
-		   pid_t pid)
+		   pid_t pid, const char *sandbox)
 {
 	struct json_object *o = json_object_new_object(), *a = spec_get(s->json, "annotations");
 	char when[40];
@@ -185,6 +186,8 @@ static void record(struct state *st, const struct spec *s, const char *bundle, c
 	add_string(o, "bundle", bundle);
 	add_string(o, "rootfs", s->rootfs);
 	add_string(o, "created", when);
+	if (sandbox)
+		add_string(o, "sandbox", sandbox);
 	json_object_object_add(o, "annotations", a ? json_object_get(a) : json_object_new_object());
 	json_object_object_add(o, "cgroups", cgroup_oci_to_json(cg));
 	if (s->hooks)
@@ -238,12 +241,22 @@ static void await_waiter(int sock)
 
 static int open_netns(const struct spec *s)
 {
-	int fd = s->netns_path ? open(s->netns_path, O_RDONLY | O_CLOEXEC) : -1;
+	const char *path = s->ns[SPEC_NS_NET].path;
+	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 
-	if (s->netns_path && fd < 0)
-		die(1, "config.json: linux.namespaces: %s: %s", s->netns_path,
+	if (path && fd < 0)
+		die(1, "config.json: linux.namespaces: %s: %s", path,
 		    errno == ENOENT ? "no such file or directory" : strerror(errno));
 	return fd;
+}
+
+static void gofer_conf(struct spec *s, const char *log_level)
+{
+	struct bootconf *g = &s->gofer;
+
+	if (bootconf_addf(g, "caps", "0x%llx", s->any_writable ? LAUNCH_CAPS_FILE_SERVER : LAUNCH_CAPS_READ_ANY) ||
+	    bootconf_add_u64(g, "log_fd", GOFER_FD_LOG) || bootconf_add(g, "log_level", log_level))
+		die(1, "out of memory");
 }
 
 static void give_word(int sock)
@@ -267,6 +280,7 @@ pid_t container_create(const char *id, const struct container_options *o)
 	static struct spec spec;
 	static struct state st;
 	static struct cgroup_oci cg;
+	static struct pod pod;
 	char why[EGRESS_WHY_MAX] = "", *bundle = container_bundle(o->bundle);
 	int pair[2];
 
@@ -275,6 +289,8 @@ pid_t container_create(const char *id, const struct container_options *o)
 		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
 			die(1, "fd %d is closed and /dev/null can not take its place", fd);
 	load_spec(&spec, bundle);
+	int joins = pod_find(&spec, &pod);
+
 	state_create(&st, id);
 	g_making.state = &st;
 	die_cleanup(undo);
@@ -288,7 +304,7 @@ pid_t container_create(const char *id, const struct container_options *o)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
 		die(1, "socketpair: %s", strerror(errno));
 
-	struct waiter_setup w = { .spec = &spec, .parent = pair[1], .tty = tty,
+	struct waiter_setup w = { .spec = &spec, .id = id, .pod = joins ? &pod : NULL, .parent = pair[1], .tty = tty,
 				  .owner = geteuid(), .netns = open_netns(&spec),
 				  .log = sandbox_log(&st), .log_level = g_oci.debug ? "info" : "error" };
 
@@ -299,7 +315,13 @@ pid_t container_create(const char *id, const struct container_options *o)
 	w.listen = client_listen(st.dir);
 	if (w.listen < 0)
 		die(1, "the control socket: %s", strerror(-w.listen));
-	pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | SIGCHLD, NULL, NULL, NULL, NULL);
+	gofer_conf(&spec, w.log_level);
+	if (joins)
+		pod_enter(&pod, &spec, w.log);
+
+	int own = joins ? pod_pid_begin(&pod) : -1;
+	unsigned long flags = CLONE_NEWNS | (own < 0 ? CLONE_NEWPID : 0) | SIGCHLD;
+	pid_t pid = (pid_t)syscall(SYS_clone, flags, NULL, NULL, NULL, NULL);
 
 	if (pid < 0)
 		die(1, "new namespaces: %s", errno == EPERM ? "operation not permitted" : strerror(errno));
@@ -309,13 +331,18 @@ pid_t container_create(const char *id, const struct container_options *o)
 		waiter_run(&w);
 	}
 	g_making.waiter = pid;
+	pod_pid_end(own);
+	if (joins) {
+		close(pod.conn);
+		close(pod.gofer);
+	}
 	close(pair[1]);
 	close(w.listen);
 	if (tty > 0)
 		close(tty);
 	cgroup_oci_add(&cg, pid);
 	set_oom_score(&spec, pid);
-	record(&st, &spec, bundle, &cg, pid);
+	record(&st, &spec, bundle, &cg, pid, joins ? pod.sandbox.id : NULL);
 	give_word(pair[0]);
 	await_waiter(pair[0]);
 
@@ -392,12 +419,25 @@ void container_start(struct state *s)
 	json_object_put(state);
 }
 
+/* One of several in a sandbox is ended by the sentry, which lets go of its files first. */
+static void end_joined(struct state *s)
+{
+	char buf[CLIENT_MESSAGE_MAX];
+	struct bootconf m;
+
+	client_ask(s->dir, "kill", NULL, NULL, buf, &m, 100);
+	for (int i = 0; state_pid(s) && i < ANSWER_MS / 5; i++)
+		usleep(5000);
+}
+
 void container_destroy(struct state *s)
 {
 	pid_t pid = state_pid(s);
 	struct cgroup_oci cg;
 
-	if (pid) {
+	if (pid && *state_text(s, "sandbox"))
+		end_joined(s);
+	if (pid && state_pid(s)) {
 		kill(pid, SIGKILL);
 		for (int i = 0; state_pid(s) && i < DEATH_MS / 5; i++)
 			usleep(5000);

@@ -220,7 +220,7 @@ __attribute__((noreturn)) static void child_main(const struct launch *l, int con
 		if (next > fd && syscall(SYS_close_range, fd, next == ~0u ? next : next - 1, 0) != 0)
 			child_fail(report, "close_range");
 	}
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_PDEATHSIG, l->outlives ? 0 : SIGKILL);
 	snprintf(conf_arg, sizeof(conf_arg), "%d", l->conf_fd);
 	char *argv[] = { (char *)l->binary, conf_arg, NULL };
 	char *envp[] = { NULL };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Starting the two long-lived processes of a sandbox, each in namespaces of its own and with
- * nothing inherited but the fds named here. They die with the caller (PDEATHSIG).
+ * nothing inherited but the fds named here. They die with the caller (PDEATHSIG), but for those that outlive it.
  */
 #ifndef CAISSON_RUNTIME_LAUNCH_H
 #define CAISSON_RUNTIME_LAUNCH_H
@@ -35,6 +35,7 @@ struct launch {
 	 * (given here too, or /dev/null). */
 	int fds[LAUNCH_FDS_MAX], to[LAUNCH_FDS_MAX];
 	size_t fd_count;
+	int outlives; /* it goes on when the caller ends */
 	/* Set by the launching. */
 	pid_t pid;	 /* on the host */
 	int report;	 /* says why its exec failed */

@@ -25,11 +25,11 @@ static int add_names(struct spec *s, struct spec_error *e)
 	return domain && *domain ? spec_add(&s->sentry, "domainname", "domainname", domain, e) : 0;
 }
 
-/* Processes of the sandbox are never in a host namespace, so those given by path can not be joined,
- * but for the network's, which the waiter enters on behalf of engines. */
+/* Processes of the sandbox are never in a host namespace. One given by path is that of another
+ * container (pod.c finds whose), or a network namespace whose interfaces are taken over. */
 static int read_namespaces(struct spec *s, struct json_object *lx, struct spec_error *e)
 {
-	static const char *const known[] = { "pid", "network", "ipc", "uts", "mount", "user", "cgroup" };
+	static const char *const known[] = { "network", "pid", "ipc", "uts", "mount", "user", "cgroup" };
 	struct json_object *list;
 
 	if (spec_want(lx, "linux", "namespaces", json_type_array, &list, e))
@@ -38,27 +38,30 @@ static int read_namespaces(struct spec *s, struct json_object *lx, struct spec_e
 		struct json_object *o = json_object_array_get_idx(list, i);
 		const char *type, *path;
 		char at[64];
-		int ok = 0;
+		size_t kind = 0;
 
 		snprintf(at, sizeof(at), "linux.namespaces[%zu]", i);
 		if (!json_object_is_type(o, json_type_object))
 			return spec_fail(e, at, "must be a JSON object");
 		if (spec_text(o, at, "type", &type, e) || spec_text(o, at, "path", &path, e))
 			return -1;
-		for (size_t j = 0; type && j < sizeof(known) / sizeof(*known); j++)
-			ok |= !strcmp(type, known[j]);
-		if (!ok)
+		while (type && kind < sizeof(known) / sizeof(*known) && strcmp(type, known[kind]))
+			kind++;
+		if (!type || kind == sizeof(known) / sizeof(*known))
 			return spec_fail(e, at, "type: '%s' is not supported", type ? type : "");
 		if (path && *path) {
-			if (!strcmp(type, "pid") || !strcmp(type, "user") || !strcmp(type, "mount"))
+			if (kind >= SPEC_NS_COUNT)
 				return spec_fail(e, at, "path: a %s namespace of the host can not be joined", type);
 			if (path[0] != '/')
 				return spec_fail(e, at, "path is not absolute");
 		}
-		if (!strcmp(type, "network")) {
-			s->netns_path = path && *path ? path : NULL;
-			s->new_netns = !s->netns_path;
+		if (kind < SPEC_NS_COUNT) {
+			s->ns[kind].path = path && *path ? path : NULL;
+			s->ns[kind].listed = 1;
+			s->ns[kind].index = (int)i;
 		}
+		if (kind == SPEC_NS_NET)
+			s->new_netns = !s->ns[kind].path;
 		s->userns |= !strcmp(type, "user");
 	}
 	return 0;

@@ -17,6 +17,9 @@
 #define SPEC_BINDS_MAX 500
 #define SPEC_MOUNTS_MAX 2000
 
+/* Namespaces that can be another container's. */
+enum spec_ns { SPEC_NS_NET, SPEC_NS_PID, SPEC_NS_IPC, SPEC_NS_UTS, SPEC_NS_COUNT };
+
 struct spec_error {
 	char text[700];
 };
@@ -35,7 +38,10 @@ struct spec {
 	int terminal;
 	uint16_t rows, cols;
 	const char *cgroups_path;   /* borrowed or NULL */
-	const char *netns_path;	    /* borrowed or NULL */
+	struct {
+		const char *path; /* borrowed or NULL */
+		int listed, index; /* its place in linux.namespaces */
+	} ns[SPEC_NS_COUNT];
 	int new_netns;		    /* a network namespace without a path */
 	int userns;
 	char uid_map[2048], gid_map[2048]; /* of linux.uidMappings; "" without */

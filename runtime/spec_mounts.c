@@ -174,6 +174,10 @@ static int add_bind(struct spec *s, const struct mount_item *m, const char *bund
 		err = add_attach(s, full, m->readonly, S_ISDIR(st.st_mode) ? "" : "file", e);
 		if (!err)
 			err = add_mount(s, "gofer", id, m->target, m->options, e);
+		/* Containers of one sandbox that have the same object share what the sentry knows of it. */
+		if (!err && bootconf_addf(&s->sentry, "shared", "%s\t%llx:%llx", id, (unsigned long long)st.st_dev,
+					  (unsigned long long)st.st_ino))
+			err = spec_fail(e, m->at, "out of memory");
 	}
 	free(full);
 	return err;

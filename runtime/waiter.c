@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -92,11 +93,16 @@ static void own_namespaces(const struct waiter_setup *w)
 	if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
 		die(1, "mounting /proc: %s", strerror(errno));
 	if (w->netns >= 0 && setns(w->netns, CLONE_NEWNET) != 0)
-		die(1, "config.json: linux.namespaces: entering %s: %s", w->spec->netns_path, strerror(errno));
+		die(1, "config.json: linux.namespaces: entering %s: %s", w->spec->ns[SPEC_NS_NET].path, strerror(errno));
 	if (w->spec->new_netns && unshare(CLONE_NEWNET) != 0)
 		die(1, "a network namespace: %s", strerror(errno));
+	/* On the host these hold nothing; they are names by which others find the container. */
 	if (unshare(CLONE_NEWIPC | CLONE_NEWUTS) != 0)
 		die(1, "ipc and uts namespaces: %s", strerror(errno));
+	if (w->pod && w->pod->ns[SPEC_NS_IPC] >= 0 && setns(w->pod->ns[SPEC_NS_IPC], CLONE_NEWIPC) != 0)
+		die(1, "the ipc namespace of %s: %s", w->pod->join[SPEC_NS_IPC], strerror(errno));
+	if (w->pod && w->pod->ns[SPEC_NS_UTS] >= 0 && setns(w->pod->ns[SPEC_NS_UTS], CLONE_NEWUTS) != 0)
+		die(1, "the uts namespace of %s: %s", w->pod->join[SPEC_NS_UTS], strerror(errno));
 }
 
 static void must(int err)
@@ -111,6 +117,7 @@ static void finish_confs(const struct waiter_setup *w)
 	int tty = w->spec->terminal;
 
 	must(bootconf_add(c, "hold", "1"));
+	must(bootconf_add(c, "container_id", w->id));
 	if (w->spec->have_oom_score_adj)
 		must(bootconf_addf(c, "oom_score_adj", "%d", w->spec->oom_score_adj));
 	must(bootconf_add(c, "log_level", w->log_level));
@@ -126,11 +133,34 @@ static void finish_confs(const struct waiter_setup *w)
 	must(bootconf_add_u64(c, "log_fd", SENTRY_FD_LOG));
 	must(bootconf_add_u64(c, "control_fd", SENTRY_FD_CONTROL));
 	must(bootconf_add_u64(c, "gofer_fd", SENTRY_FD_GOFER));
-	must(bootconf_addf(g, "caps", "0x%llx",
-			   w->spec->any_writable ? LAUNCH_CAPS_FILE_SERVER : LAUNCH_CAPS_READ_ANY));
-	must(bootconf_add_u64(g, "pdeathsig", 1));
-	must(bootconf_add_u64(g, "log_fd", GOFER_FD_LOG));
-	must(bootconf_add(g, "log_level", w->log_level));
+	if (!w->pod)
+		must(bootconf_add_u64(g, "pdeathsig", 1));
+}
+
+/* The sandbox is there: its sentry is asked to take the container in. */
+static void join_sandbox(struct waiter_state *s)
+{
+	static const char *const keys[SPEC_NS_COUNT] = { NULL, "join_pid", "join_ipc", "join_uts" };
+	const struct waiter_setup *w = s->w;
+	int conf = memfd_create("container", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int out = w->tty >= 0 ? w->tty : 1, in = w->tty >= 0 ? w->tty : 0;
+	int fds[] = { conf, w->pod->gofer, in, out, 2 };
+	struct bootconf m;
+
+	finish_confs(w);
+	for (int i = 0; i < SPEC_NS_COUNT; i++)
+		if (keys[i] && w->pod->join[i])
+			must(bootconf_add(&w->spec->sentry, keys[i], w->pod->join[i]));
+	if (conf < 0 || bootconf_write(&w->spec->sentry, conf) || lseek(conf, 0, SEEK_SET) != 0)
+		die(1, "handing the configuration to the sentry: %s", strerror(errno));
+	fcntl(conf, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+	bootconf_init(&m);
+	must(bootconf_add(&m, "cmd", "container"));
+	must(client_send(w->pod->conn, &m, fds, w->spec->terminal ? 4 : 5));
+	bootconf_free(&m);
+	close(conf);
+	close(w->pod->gofer);
+	s->control = w->pod->conn;
 }
 
 static void start_processes(struct waiter_state *s, int null)
@@ -237,7 +267,7 @@ static __attribute__((noreturn)) void finish(struct waiter_state *s)
 {
 	int status = 0, code;
 
-	while (waitpid(s->sentry, &status, 0) < 0 && errno == EINTR)
+	while (s->sentry && waitpid(s->sentry, &status, 0) < 0 && errno == EINTR)
 		;
 	if (s->have_result) {
 		code = result_exit_status(&s->result);
@@ -320,6 +350,8 @@ static void do_start(struct waiter_state *s, const struct bootconf *m, int conn)
 /* Stops or continues every process of the sandbox; the guest does not notice. */
 static const char *freeze(struct waiter_state *s, int on)
 {
+	if (s->w->pod)
+		return "one container of a sandbox can not be paused; pause the one that has the sandbox";
 	if (s->phase != (on ? RUNNING : PAUSED))
 		return on ? "container not running" : "container not paused";
 	if (kill(-1, on ? SIGSTOP : SIGCONT) != 0)
@@ -410,6 +442,22 @@ static void send_size(struct waiter_state *s)
 	bootconf_free(&m);
 }
 
+/* Orphans of this pid namespace (file servers of containers that have joined) are ours to reap. */
+static void reap_orphans(const struct waiter_state *s)
+{
+	siginfo_t si;
+
+	for (;;) {
+		si.si_pid = 0;
+		if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) != 0 || !si.si_pid || si.si_pid == s->sentry)
+			return;
+		waitpid(si.si_pid, NULL, 0);
+		/* Without its file server a sandbox is of no use, however long it might take to notice. */
+		if (si.si_pid == s->gofer)
+			kill(s->sentry, SIGKILL);
+	}
+}
+
 static void on_signal(struct waiter_state *s)
 {
 	struct signalfd_siginfo si;
@@ -419,9 +467,8 @@ static void on_signal(struct waiter_state *s)
 		return;
 	int signo = (int)si.ssi_signo;
 
-	/* Without its file server a sandbox is of no use, however long it might take to notice. */
-	if (signo == SIGCHLD && waitpid(s->gofer, NULL, WNOHANG) == s->gofer)
-		kill(s->sentry, SIGKILL);
+	if (signo == SIGCHLD)
+		reap_orphans(s);
 	if (signo == SIGCHLD || signo == SIGTTIN || signo == SIGTTOU || signo == SIGPIPE)
 		return;
 	if (signo == SIGWINCH) {
@@ -489,7 +536,10 @@ void waiter_run(const struct waiter_setup *w)
 	own_namespaces(w);
 	struct view *view = view_prepare(w->spec);
 
-	start_processes(&s, null);
+	if (w->pod)
+		join_sandbox(&s);
+	else
+		start_processes(&s, null);
 	if (w->tty >= 0)
 		ioctl(w->tty, TIOCSCTTY, 0);
 	await_created(&s);

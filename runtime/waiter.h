@@ -9,10 +9,13 @@
 
 #include <sys/types.h>
 
+#include "runtime/pod.h"
 #include "runtime/spec.h"
 
 struct waiter_setup {
 	struct spec *spec;
+	const char *id;
+	const struct pod *pod; /* the sandbox it joins, or NULL: it makes one */
 	int parent;	/* SEQPACKET to the creating command */
 	int listen;	/* the control socket */
 	int netns;	/* to enter, or -1 */

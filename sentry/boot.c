@@ -20,6 +20,7 @@
 #include "platform/base/thread.h"
 #include "platform/host/event.h"
 #include "platform/host/memfile.h"
+#include "sentry/container.h"
 #include "sentry/ipc/ipc.h"
 #include "sentry/isolate.h"
 #include "sentry/loader/loader.h"
@@ -70,7 +71,6 @@ static void read_settings(struct kernel *k)
 		k->cpu_count = host_cpus();
 	k->memory_limit = conf_u64(k, "memory", 0);
 	k->total_memory = k->memory_limit ? k->memory_limit : host_memory();
-	k->pids_limit = (uint32_t)conf_u64(k, "pids", 0);
 	k->strace = conf_u64(k, "strace", 0) != 0;
 	k->boot_mono_ns = mono_now_ns();
 	snprintf(k->release, sizeof(k->release), "%s", release ? release : RELEASE_DEFAULT);
@@ -139,6 +139,28 @@ static void start_parts(struct kernel *k)
 		boot_fail(k, BOOT_EXIT_SETUP, "boot: %s", strerror(-err));
 }
 
+/* The container that is the sandbox's reason: in the initial namespaces. */
+static void make_main(struct kernel *k)
+{
+	struct container *c = container_new(k);
+	uint64_t gofer = conf_u64(k, "gofer_fd", UINT64_MAX);
+
+	if (!c)
+		boot_fail(k, BOOT_EXIT_SETUP, "out of memory");
+	c->conf = k->conf;
+	c->control_fd = k->control_fd;
+	c->gofer_fd = gofer <= 65535 ? (int)gofer : -1;
+	c->pids_limit = (uint32_t)conf_u64(k, "pids", 0);
+	c->pid_ns = pid_ns_get(k->init_pid_ns);
+	c->uts = uts_get(k->init_uts_ns);
+	c->ipc = ipc_ns_get(k->init_ipc_ns);
+	list_add_tail(&c->node, &k->containers);
+	k->main = c;
+	if (boot_mounts(c))
+		boot_fail(k, c->code, "%s", c->why);
+	k->init_mnt_ns = c->mnt_ns;
+}
+
 int kernel_boot(const struct bootconf *conf)
 {
 	struct kernel *k = calloc(1, sizeof(*k));
@@ -152,6 +174,7 @@ int kernel_boot(const struct bootconf *conf)
 	k->conf = conf;
 	k->control_fd = -1;
 	list_init(&k->groups);
+	list_init(&k->containers);
 	lock_init(&k->tasks_lock, RANK_TASKS);
 	read_settings(k);
 	kernel_start_clocks(k);
@@ -170,7 +193,7 @@ int kernel_boot(const struct bootconf *conf)
 		boot_fail(k, BOOT_EXIT_SETUP, "out of memory");
 	start_parts(k);
 	phase_mark("parts");
-	boot_mounts(k);
+	make_main(k);
 	phase_mark("mounts");
 	init = boot_init_task(k);
 	phase_mark("task");
@@ -182,6 +205,6 @@ int kernel_boot(const struct bootconf *conf)
 	err = thread_start("task-1", boot_init_main, init);
 	if (err)
 		boot_fail(k, BOOT_EXIT_SETUP, "no thread for the first task: %s", strerror(-err));
-	control_run(k);
+	control_run(k->main);
 	return 0;
 }

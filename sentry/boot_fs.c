@@ -5,13 +5,16 @@
  * them.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "platform/base/log.h"
 #include "sentry/boot.h"
+#include "sentry/container.h"
 #include "vfs/goferfs/goferfs.h"
 #include "vfs/overlay/overlay.h"
 
@@ -89,72 +92,156 @@ static int parse_line(const char *line, struct mount_line *m)
 	return 0;
 }
 
-static struct goferfs_conn *g_conn;
-
 static void gofer_died(void *arg)
 {
+	struct container *c = arg;
+
 	log_error("the gofer is gone; files outside the sandbox fail from now on");
-	kernel_exit(arg, "internal-error", SIGKILL);
+	if (c == c->k->main)
+		kernel_exit(c->k, "internal-error", SIGKILL);
+	/* Not from here: locks may be held. */
+	control_kill_soon(c);
 }
 
-static struct superblock *mount_gofer(struct kernel *k, const struct mount_line *m, int exclusive)
+/*
+ * Host directories that several containers of a pod have (an emptyDir): one superblock, so one
+ * inode for each file, with its locks, sockets, FIFOs and mappings. The runtime says which are the
+ * same: shared=ID<TAB>KEY. A writable mount can stand for a read-only one, not the other way round.
+ */
+struct shared_tree {
+	struct list_head node;
+	char key[64];
+	struct superblock *sb; /* a reference */
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct list_head trees;
+} g_shared = { PTHREAD_MUTEX_INITIALIZER, LIST_HEAD_INIT(g_shared.trees) };
+
+/* The key of attach point `id`, or NULL. */
+static const char *shared_key(struct container *c, const char *id)
 {
-	struct goferfs_boot b = { .conn = g_conn, .exclusive = exclusive };
+	size_t pos = 0, n = strlen(id);
+	const char *v;
+
+	while ((v = bootconf_next(c->conf, "shared", &pos)))
+		if (!strncmp(v, id, n) && v[n] == '\t' && strlen(v + n + 1) < sizeof(((struct shared_tree *)0)->key))
+			return v + n + 1;
+	return NULL;
+}
+
+/* A reference to what another container has mounted already, or NULL. */
+static struct superblock *shared_superblock(struct container *c, const char *id, int readonly)
+{
+	const char *key = shared_key(c, id);
+	struct superblock *sb = NULL;
+	struct shared_tree *s;
+
+	pthread_mutex_lock(&g_shared.lock);
+	if (key)
+		list_for_each(s, &g_shared.trees, node)
+			if (!sb && !strcmp(s->key, key) && (readonly || !(s->sb->flags & SB_RDONLY)))
+				sb = sb_get(s->sb);
+	pthread_mutex_unlock(&g_shared.lock);
+	return sb;
+}
+
+/* Passes sb through; others may find it from now on. */
+static struct superblock *keep_shared(struct container *c, const char *id, struct superblock *sb)
+{
+	const char *key = shared_key(c, id);
+	struct shared_tree *s = key && !IS_ERR(sb) ? calloc(1, sizeof(*s)) : NULL;
+
+	if (!s)
+		return sb;
+	snprintf(s->key, sizeof(s->key), "%s", key);
+	s->sb = sb_get(sb);
+	pthread_mutex_lock(&g_shared.lock);
+	list_add_tail(&s->node, &g_shared.trees);
+	pthread_mutex_unlock(&g_shared.lock);
+	return sb;
+}
+
+void boot_forget_shared(void)
+{
+	struct shared_tree *s, *tmp;
+	struct list_head unused = LIST_HEAD_INIT(unused);
+
+	pthread_mutex_lock(&g_shared.lock);
+	list_for_each_safe(s, tmp, &g_shared.trees, node)
+		if (ref_read(&s->sb->ref) == 1) {
+			list_del(&s->node);
+			list_add_tail(&s->node, &unused);
+		}
+	pthread_mutex_unlock(&g_shared.lock);
+	list_for_each_safe(s, tmp, &unused, node) {
+		sb_put(s->sb);
+		free(s);
+	}
+}
+
+static struct superblock *mount_gofer(struct container *c, const struct mount_line *m, int exclusive)
+{
+	struct goferfs_boot b = { .exclusive = exclusive };
 	char *end;
 
-	if (!g_conn) {
-		uint64_t fd;
+	if (!c->gofer) {
+		struct goferfs_conn *conn = c->gofer_fd < 0 ? ERR_PTR(-ENOTCONN) : goferfs_connect(c->gofer_fd);
 
-		if (bootconf_get_u64(k->conf, "gofer_fd", UINT64_MAX, &fd) || fd > 65535)
-			return ERR_PTR(-ENOTCONN);
-		g_conn = goferfs_connect((int)fd);
-		if (IS_ERR(g_conn))
-			boot_fail(k, BOOT_EXIT_SETUP, "no connection to the gofer: %s",
-				  strerror((int)-PTR_ERR(g_conn)));
-		goferfs_on_death(g_conn, gofer_died, k);
-		b.conn = g_conn;
+		if (IS_ERR(conn))
+			return (void *)conn;
+		c->gofer_fd = -1;
+		c->gofer = conn;
+		goferfs_on_death(conn, gofer_died, c);
 	}
+	b.conn = c->gofer;
 	b.attach_id = (uint32_t)strtoul(m->source, &end, 10);
 	if (*end || end == m->source)
 		return ERR_PTR(-EINVAL);
 	b.readonly = exclusive || (m->mnt_flags & MNT_F_RDONLY);
-	return g_goferfs_type.mount(k->vfs, "gofer", b.readonly ? SB_RDONLY : 0, m->options, &b);
+	struct superblock *sb = exclusive ? NULL : shared_superblock(c, m->source, b.readonly);
+
+	if (sb)
+		return sb;
+	return keep_shared(c, m->source,
+			   g_goferfs_type.mount(c->k->vfs, "gofer", b.readonly ? SB_RDONLY : 0, m->options, &b));
 }
 
-static struct superblock *mount_overlay(struct kernel *k, const struct mount_line *m)
+static struct superblock *mount_overlay(struct container *c, const struct mount_line *m)
 {
 	struct mount_line lower = *m;
 	struct overlay_boot b = { .upper_size_limit = 0 };
 	struct superblock *sb;
 
 	lower.options[0] = '\0';
-	b.lower = mount_gofer(k, &lower, 1);
+	b.lower = mount_gofer(c, &lower, 1);
 	if (IS_ERR(b.lower))
 		return b.lower;
-	sb = g_overlay_type.mount(k->vfs, "overlay", 0, m->options, &b);
+	sb = g_overlay_type.mount(c->k->vfs, "overlay", 0, m->options, &b);
 	sb_put(b.lower);
 	return sb;
 }
 
-static struct superblock *make_superblock(struct kernel *k, const struct mount_line *m)
+static struct superblock *make_superblock(struct container *c, const struct mount_line *m)
 {
 	const struct fs_type *type;
 
 	if (!strcmp(m->type, "overlay"))
-		return mount_overlay(k, m);
+		return mount_overlay(c, m);
 	if (!strcmp(m->type, "gofer"))
-		return mount_gofer(k, m, 0);
+		return mount_gofer(c, m, 0);
 	type = fs_type_find(m->type);
 	if (!type)
 		return ERR_PTR(-ENODEV);
-	return type->mount(k->vfs, m->source, 0, m->options, NULL);
+	return type->mount(c->k->vfs, m->source, 0, m->options, NULL);
 }
 
-static void root_ctx(struct kernel *k, const struct cred *cred, struct vfs_ctx *ctx)
+static void root_ctx(struct container *c, const struct cred *cred, struct vfs_ctx *ctx)
 {
-	struct mount *root = mnt_ns_root(k->init_mnt_ns);
+	struct mount *root = mnt_ns_root(c->mnt_ns);
 
-	*ctx = (struct vfs_ctx){ .vfs = k->vfs, .cred = cred, .ns = k->init_mnt_ns, .umask = 022 };
+	*ctx = (struct vfs_ctx){ .vfs = c->k->vfs, .cred = cred, .ns = c->mnt_ns, .umask = 022 };
 	ctx->root.mnt = root;
 	ctx->root.dentry = dentry_get(root->root);
 	ctx->cwd = path_get(ctx->root);
@@ -193,7 +280,7 @@ int boot_make_target(const struct vfs_ctx *ctx, const char *target, int is_dir)
 	return err;
 }
 
-static int attach(struct kernel *k, const struct mount_line *m, struct superblock *sb,
+static int attach(struct container *c, const struct mount_line *m, struct superblock *sb,
 		  const struct cred *cred)
 {
 	struct mount *mnt = mount_new(sb, m->mnt_flags);
@@ -203,11 +290,15 @@ static int attach(struct kernel *k, const struct mount_line *m, struct superbloc
 
 	if (IS_ERR(mnt))
 		return (int)PTR_ERR(mnt);
-	if (!k->init_mnt_ns) {
-		k->init_mnt_ns = mnt_ns_new(k->vfs, mnt);
-		return IS_ERR(k->init_mnt_ns) ? (int)PTR_ERR(k->init_mnt_ns) : 0;
+	if (!c->mnt_ns) {
+		struct mnt_ns *ns = mnt_ns_new(c->k->vfs, mnt);
+
+		if (IS_ERR(ns))
+			return (int)PTR_ERR(ns);
+		c->mnt_ns = ns;
+		return 0;
 	}
-	root_ctx(k, cred, &ctx);
+	root_ctx(c, cred, &ctx);
 	err = vfs_lookup(&ctx, NULL, m->target, LOOKUP_FOLLOW, &at);
 	if (err == -ENOENT) {
 		err = boot_make_target(&ctx, m->target, S_ISDIR(sb->root->inode->mode));
@@ -215,7 +306,7 @@ static int attach(struct kernel *k, const struct mount_line *m, struct superbloc
 			err = vfs_lookup(&ctx, NULL, m->target, LOOKUP_FOLLOW, &at);
 	}
 	if (!err) {
-		err = mount_attach(k->vfs, mnt, at);
+		err = mount_attach(c->k->vfs, mnt, at);
 		path_put(at);
 	}
 	if (err)
@@ -225,63 +316,72 @@ static int attach(struct kernel *k, const struct mount_line *m, struct superbloc
 }
 
 /* A filesystem that is not the root and that this build lacks is left out, with a word. */
-static void mount_one(struct kernel *k, const struct mount_line *m, const struct cred *cred)
+static int mount_one(struct container *c, const struct mount_line *m, const struct cred *cred)
 {
-	struct superblock *sb = make_superblock(k, m);
+	struct superblock *sb = make_superblock(c, m);
 	int err;
 
 	if (IS_ERR(sb)) {
 		err = (int)PTR_ERR(sb);
-		if (err == -ENODEV && k->init_mnt_ns) {
+		if (err == -ENODEV && c->mnt_ns) {
 			log_warn("mount: no filesystem \"%s\" for %s", m->type, m->target);
-			return;
+			return 0;
 		}
-		boot_fail(k, BOOT_EXIT_SETUP, "mount %s (%s): %s", m->target, m->type, strerror(-err));
+	} else {
+		err = attach(c, m, sb, cred);
 	}
-	err = attach(k, m, sb, cred);
-	if (err)
-		boot_fail(k, BOOT_EXIT_SETUP, "mount %s (%s): %s", m->target, m->type, strerror(-err));
+	return err ? container_fail(c, BOOT_EXIT_SETUP, "mount %s (%s): %s", m->target, m->type, strerror(-err))
+		   : 0;
 }
 
-void boot_mounts(struct kernel *k)
+static int mount_all(struct container *c, struct mount_line *m, const struct cred *cred)
 {
-	struct cred *cred = cred_new(0, 0, CAP_ALL_MASK);
-	struct mount_line *m = malloc(sizeof(*m));
 	int root_readonly = 0;
 	const char *line;
 	size_t pos = 0;
 	uint64_t ro;
 
-	if (!cred || !m)
-		boot_fail(k, BOOT_EXIT_SETUP, "out of memory");
-	while ((line = bootconf_next(k->conf, "mount", &pos))) {
+	while ((line = bootconf_next(c->conf, "mount", &pos))) {
 		if (parse_line(line, m))
-			boot_fail(k, BOOT_EXIT_SETUP, "configuration: bad mount line");
-		if (!k->init_mnt_ns) {
+			return container_fail(c, BOOT_EXIT_SETUP, "configuration: bad mount line");
+		if (!c->mnt_ns) {
 			if (strcmp(m->target, "/"))
-				boot_fail(k, BOOT_EXIT_SETUP, "configuration: the first mount is not /");
+				return container_fail(c, BOOT_EXIT_SETUP, "configuration: the first mount is not /");
 			/* Mountpoints are still made in it; it becomes read-only at the end. */
 			root_readonly = (m->mnt_flags & MNT_F_RDONLY) != 0;
 			m->mnt_flags &= ~MNT_F_RDONLY;
 		}
-		mount_one(k, m, cred);
+		if (mount_one(c, m, cred))
+			return -1;
 	}
-	if (!k->init_mnt_ns)
-		boot_fail(k, BOOT_EXIT_SETUP, "configuration: no root filesystem");
-	if (bootconf_get_u64(k->conf, "readonly_root", 0, &ro) == 0 && ro)
+	if (!c->mnt_ns)
+		return container_fail(c, BOOT_EXIT_SETUP, "configuration: no root filesystem");
+	if (bootconf_get_u64(c->conf, "readonly_root", 0, &ro) == 0 && ro)
 		root_readonly = 1;
 	struct vfs_ctx ctx;
 
-	root_ctx(k, cred, &ctx);
-	boot_resolv(k, &ctx);
-	boot_paths(k, &ctx);
+	root_ctx(c, cred, &ctx);
+	boot_resolv(c->k, &ctx);
+	int err = boot_paths(c, &ctx);
+
 	root_ctx_put(&ctx);
 	if (root_readonly) {
-		struct mount *root = mnt_ns_root(k->init_mnt_ns);
+		struct mount *root = mnt_ns_root(c->mnt_ns);
 
 		root->flags |= MNT_F_RDONLY;
 		mount_put(root);
 	}
+	return err;
+}
+
+int boot_mounts(struct container *c)
+{
+	struct cred *cred = cred_new(0, 0, CAP_ALL_MASK);
+	struct mount_line *m = malloc(sizeof(*m));
+	int err = cred && m ? mount_all(c, m, cred) : container_fail(c, BOOT_EXIT_SETUP, "out of memory");
+
 	free(m);
-	cred_put(cred);
+	if (cred)
+		cred_put(cred);
+	return err;
 }

@@ -14,6 +14,7 @@
 
 #include "platform/base/log.h"
 #include "sentry/boot.h"
+#include "sentry/container.h"
 #include "sentry/spawn.h"
 #include "sentry/task/task_priv.h"
 
@@ -160,36 +161,37 @@ static int file_one(const struct vfs_ctx *ctx, const char *line)
 	return r < 0 ? (int)r : 0;
 }
 
-static void report_failure(struct kernel *k, const char *what, const char *line, int err)
+static int report_failure(struct container *c, const char *what, const char *line, int err)
 {
-	if (err)
-		boot_fail(k, BOOT_EXIT_SETUP, "%s %s: %s", what, line, strerror(-err));
+	return err ? container_fail(c, BOOT_EXIT_SETUP, "%s %s: %s", what, line, strerror(-err)) : 0;
 }
 
-void boot_paths(struct kernel *k, const struct vfs_ctx *ctx)
+int boot_paths(struct container *c, const struct vfs_ctx *ctx)
 {
 	struct path empty;
 	const char *v;
 	size_t pos = 0;
+	int err = 0;
 
-	while ((v = bootconf_next(k->conf, "file", &pos))) {
-		int err = file_one(ctx, v);
+	while ((v = bootconf_next(c->conf, "file", &pos))) {
+		int failed = file_one(ctx, v);
 
-		if (err)
-			log_warn("%.*s is not provided: %s", (int)strcspn(v, "\t"), v, strerror(-err));
+		if (failed)
+			log_warn("%.*s is not provided: %s", (int)strcspn(v, "\t"), v, strerror(-failed));
 	}
-	for (pos = 0; (v = bootconf_next(k->conf, "device", &pos));)
-		report_failure(k, "device", v, device_one(ctx, v));
-	if (bootconf_get(k->conf, "masked")) {
-		int err = empty_file(ctx, &empty);
-
-		report_failure(k, "masked paths", "", err);
-		for (pos = 0; (v = bootconf_next(k->conf, "masked", &pos));)
-			report_failure(k, "masked path", v, mask_one(ctx, v, empty));
+	for (pos = 0; !err && (v = bootconf_next(c->conf, "device", &pos));)
+		err = report_failure(c, "device", v, device_one(ctx, v));
+	if (!err && bootconf_get(c->conf, "masked")) {
+		err = report_failure(c, "masked paths", "", empty_file(ctx, &empty));
+		if (err)
+			return err;
+		for (pos = 0; !err && (v = bootconf_next(c->conf, "masked", &pos));)
+			err = report_failure(c, "masked path", v, mask_one(ctx, v, empty));
 		path_put(empty);
 	}
-	for (pos = 0; (v = bootconf_next(k->conf, "readonly_path", &pos));)
-		report_failure(k, "read-only path", v, readonly_one(ctx, v));
+	for (pos = 0; !err && (v = bootconf_next(c->conf, "readonly_path", &pos));)
+		err = report_failure(c, "read-only path", v, readonly_one(ctx, v));
+	return err;
 }
 
 /* NAME=VALUE, the name with dots: written where the guest's own /proc/sys has it. */
@@ -219,7 +221,7 @@ static void sysctl_one(const struct vfs_ctx *ctx, const char *line)
 	file_put(f);
 }
 
-void boot_sysctls(struct kernel *k, struct task *t)
+void boot_sysctls(struct container *c, struct task *t)
 {
 	struct cred *root = cred_new(0, 0, CAP_ALL_MASK);
 	struct vfs_ctx ctx;
@@ -228,15 +230,17 @@ void boot_sysctls(struct kernel *k, struct task *t)
 
 	if (!root)
 		return;
+	struct task *before = current;
+
 	current = t;
 	task_vfs_ctx(t, &ctx);
 	const struct cred *own = ctx.cred;
 
 	ctx.cred = root;
-	while ((v = bootconf_next(k->conf, "sysctl", &pos)))
+	while ((v = bootconf_next(c->conf, "sysctl", &pos)))
 		sysctl_one(&ctx, v);
 	ctx.cred = own;
 	task_vfs_ctx_put(&ctx);
-	current = NULL;
+	current = before;
 	cred_put(root);
 }

@@ -7,6 +7,7 @@
 
 #include "platform/base/phase.h"
 #include "sentry/boot.h"
+#include "sentry/container.h"
 #include "sentry/spawn.h"
 #include "sentry/task/task_priv.h"
 
@@ -27,6 +28,7 @@ struct task *boot_init_task(struct kernel *k)
 	struct task *t;
 
 	s->k = k;
+	s->c = k->main;
 	s->conf = k->conf;
 	s->stdio[0] = conf_fd(k, "stdin_fd");
 	s->stdio[1] = conf_fd(k, "stdout_fd");
@@ -34,8 +36,8 @@ struct task *boot_init_task(struct kernel *k)
 	t = spawn_task(s);
 	if (!t || spawn_link(s, t, 1))
 		boot_fail(k, s->code, "%s", s->why);
-	console_set_main(s->console);
-	boot_sysctls(k, t);
+	k->main->console = s->console;
+	boot_sysctls(k->main, t);
 	return t;
 }
 
@@ -49,13 +51,13 @@ void *boot_init_main(void *arg)
 	if (bootconf_get(k->conf, "hold")) {
 		if (spawn_check(s, t))
 			boot_fail(k, s->code, "%s", s->why);
-		control_hold(k);
+		control_hold(k->main);
 	}
 	if (spawn_exec(s, t))
 		boot_fail(k, s->code, "%s", s->why);
 	phase_mark("program");
 	phase_log();
 	if (bootconf_get(k->conf, "hold"))
-		control_started(k);
+		control_started(k->main);
 	return task_main(t);
 }

@@ -17,8 +17,6 @@ struct console_link {
 	struct console *pump; /* [I] */
 };
 
-static struct console_link *g_main;
-
 int console_open(struct kernel *k, const struct vfs_ctx *ctx, int in_fd, int out_fd, uint16_t rows,
 		 uint16_t cols, struct file **slave, struct console_link **link)
 {
@@ -46,15 +44,8 @@ void console_close(struct console_link *link)
 	free(link);
 }
 
-void console_set_main(struct console_link *link)
-{
-	g_main = link;
-}
-
 void console_resize(struct console_link *link, uint16_t rows, uint16_t cols)
 {
-	if (!link)
-		link = g_main;
 	struct file *master = link ? console_master(link->pump) : NULL;
 
 	if (!master)
@@ -65,8 +56,6 @@ void console_resize(struct console_link *link, uint16_t rows, uint16_t cols)
 
 void console_drain(struct console_link *link)
 {
-	if (!link)
-		link = g_main;
 	if (link)
 		console_flush(link->pump, DRAIN_MS);
 }

@@ -9,6 +9,9 @@
  *   cmd=ps | cmd=stats | cmd=patches  answered on the connection that comes along
  *   cmd=limits pids= memory=	new limits
  *   cmd=net_policy		new rules of the network policy, in a configuration as second fd
+ *   cmd=container		one more container (container.c); with it come the asker's
+ *				connection, which becomes its channel, a configuration, the gofer's
+ *				socket, and up to three fds for its stdio
  *   cmd=exec			a new process; with it come the asker's connection, a
  *				configuration, and up to three fds for its stdio (control_exec.c)
  * A message may bring the connection of whoever asked, as its first fd; the answer goes there.
@@ -16,7 +19,7 @@
  * The main thread sits in recvmsg; that costs nothing while nobody speaks.
  */
 #include <errno.h>
-#include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -26,6 +29,7 @@
 #include "platform/base/log.h"
 #include "platform/base/thread.h"
 #include "sentry/boot.h"
+#include "sentry/container.h"
 #include "sentry/egress/egress.h"
 #include "sentry/signal/signal.h"
 #include "sentry/socket/socket.h"
@@ -34,21 +38,13 @@
 #define MESSAGE_MAX 8192
 #define KILL_PATIENCE_NS 500000000u
 
-static struct ktimer g_kill_timer; /* armed by the first lethal signal, g_kill_signal */
-static int g_kill_signal;
-#define FDS_MAX 5 /* connection, configuration, stdio */
+#define FDS_MAX 6 /* connection, configuration, gofer, stdio */
 
 struct message {
 	struct bootconf conf;
 	int fds[FDS_MAX]; /* -1 once taken over */
 	int fd_count;
 };
-
-static struct {
-	pthread_mutex_t lock;
-	pthread_cond_t cond;
-	int started;
-} g_hold = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0 };
 
 /* #hostcalls: sendmsg */
 ssize_t control_send(int fd, const struct bootconf *m, int flags)
@@ -59,48 +55,42 @@ ssize_t control_send(int fd, const struct bootconf *m, int flags)
 	return sendmsg(fd, &h, flags | MSG_NOSIGNAL);
 }
 
-static void send_event(struct kernel *k, const char *event)
+static void send_event(struct container *c, const char *event)
 {
 	struct bootconf m;
 
 	bootconf_init(&m);
 	if (bootconf_add(&m, "event", event) == 0 &&
-	    control_send(k->control_fd, &m, 0) != (ssize_t)m.size)
+	    control_send(c->control_fd, &m, 0) != (ssize_t)m.size)
 		log_warn("control: %s could not be reported", event);
 	bootconf_free(&m);
 }
 
-void control_hold(struct kernel *k)
+void control_hold(struct container *c)
 {
-	send_event(k, "created");
-	pthread_mutex_lock(&g_hold.lock);
-	while (!g_hold.started)
-		pthread_cond_wait(&g_hold.cond, &g_hold.lock);
-	pthread_mutex_unlock(&g_hold.lock);
+	send_event(c, "created");
+	while (sem_wait(&c->start) != 0)
+		;
 }
 
-void control_started(struct kernel *k)
+void control_started(struct container *c)
 {
-	send_event(k, "started");
+	send_event(c, "started");
 }
 
-static void do_start(struct kernel *k, struct message *m)
+static void do_start(struct container *c, struct message *m)
 {
-	(void)k, (void)m;
-	pthread_mutex_lock(&g_hold.lock);
-	g_hold.started = 1;
-	pthread_cond_broadcast(&g_hold.cond);
-	pthread_mutex_unlock(&g_hold.lock);
+	(void)m;
+	sem_post(&c->start);
 }
 
-static void do_winsize(struct kernel *k, struct message *m)
+static void do_winsize(struct container *c, struct message *m)
 {
 	uint64_t rows, cols;
 
-	(void)k;
 	if (bootconf_get_u64(&m->conf, "rows", 0, &rows) == 0 &&
 	    bootconf_get_u64(&m->conf, "cols", 0, &cols) == 0 && rows <= UINT16_MAX && cols <= UINT16_MAX)
-		console_resize(NULL, (uint16_t)rows, (uint16_t)cols);
+		console_resize(c->console, (uint16_t)rows, (uint16_t)cols);
 }
 
 /* Would the signal do nothing, only because its receiver is init? [tasks] */
@@ -117,22 +107,33 @@ static int only_init_ignores(struct thread_group *init, int signo)
 
 static void kill_due(struct ktimer *timer)
 {
-	struct kernel *k = timer->priv;
+	struct container *c = timer->priv;
 
-	log_warn("control: the first program does not end; the sandbox does");
-	kernel_exit(k, "signaled", __atomic_load_n(&g_kill_signal, __ATOMIC_RELAXED));
+	if (c == c->k->main) {
+		log_warn("control: the first program does not end; the sandbox does");
+		kernel_exit(c->k, "signaled", __atomic_load_n(&c->kill_signal, __ATOMIC_RELAXED));
+	}
+	lock_acquire(&c->k->tasks_lock);
+	container_kill_locked(c);
+	lock_release(&c->k->tasks_lock);
+	container_put(c);
 }
 
 /*
  * The first process ends as soon as its threads see it. One that waits for the gofer does not, and
  * the gofer may wait for a network filesystem for ever.
  */
-static void arm_kill(struct kernel *k, int signo)
+static void arm_kill(struct container *c, int signo, uint64_t patience_ns)
 {
-	if (__atomic_exchange_n(&g_kill_signal, signo, __ATOMIC_SEQ_CST))
+	if (__atomic_exchange_n(&c->kill_signal, signo, __ATOMIC_SEQ_CST))
 		return;
-	ktimer_init(&g_kill_timer, kill_due, k);
-	ktimer_arm(&g_kill_timer, mono_now_ns() + KILL_PATIENCE_NS);
+	ktimer_init(&c->kill_timer, kill_due, container_get(c));
+	ktimer_arm(&c->kill_timer, mono_now_ns() + patience_ns);
+}
+
+void control_kill_soon(struct container *c)
+{
+	arm_kill(c, SIGKILL, 0);
 }
 
 static void signal_one(struct thread_group *tg, int signo, int force)
@@ -142,15 +143,16 @@ static void signal_one(struct thread_group *tg, int signo, int force)
 	siginfo_kernel(&si, signo);
 	if (signo == SIGKILL || (force && only_init_ignores(tg, signo))) {
 		tg_exit_locked(tg, signo);
-		if (tg == tg->k->init)
-			arm_kill(tg->k, signo);
+		if (tg->container && tg == tg->container->init)
+			arm_kill(tg->container, signo, KILL_PATIENCE_NS);
 	} else {
 		signal_send_group_locked(tg, &si);
 	}
 }
 
-static void do_signal(struct kernel *k, struct message *m)
+static void do_signal(struct container *c, struct message *m)
 {
+	struct kernel *k = c->k;
 	uint64_t signo, force, all;
 	struct thread_group *tg, *next;
 
@@ -160,15 +162,15 @@ static void do_signal(struct kernel *k, struct message *m)
 	lock_acquire(&k->tasks_lock);
 	if (all)
 		list_for_each_safe(tg, next, &k->groups, node) {
-			if (!(tg->group_flags & TG_ZOMBIE))
+			if (tg->container == c && !(tg->group_flags & TG_ZOMBIE))
 				signal_one(tg, (int)signo, force != 0);
 		}
-	else if (k->init)
-		signal_one(k->init, (int)signo, force != 0);
+	else if (c->init)
+		signal_one(c->init, (int)signo, force != 0);
 	lock_release(&k->tasks_lock);
 }
 
-static void do_kill(struct kernel *k, struct message *m)
+static void do_kill(struct container *c, struct message *m)
 {
 	static const char *const reasons[] = { "signaled", "timeout", "oom", "internal-error" };
 	const char *want = bootconf_get(&m->conf, "reason"), *reason = "signaled";
@@ -176,7 +178,13 @@ static void do_kill(struct kernel *k, struct message *m)
 	for (size_t i = 0; want && i < sizeof(reasons) / sizeof(*reasons); i++)
 		if (!strcmp(want, reasons[i]))
 			reason = reasons[i];
-	kernel_exit(k, reason, SIGKILL);
+	if (c == c->k->main)
+		kernel_exit(c->k, reason, SIGKILL);
+	lock_acquire(&c->k->tasks_lock);
+	c->ending = 1;
+	container_kill_locked(c);
+	lock_release(&c->k->tasks_lock);
+	sem_post(&c->start);
 }
 
 static void answer(struct message *m, const struct bootconf *a)
@@ -186,9 +194,10 @@ static void answer(struct message *m, const struct bootconf *a)
 		log_info("control: nobody took an answer: %s", strerror(errno));
 }
 
-/* pids=1,5,9: the processes that live, as the first pid namespace numbers them. */
-static void do_ps(struct kernel *k, struct message *m)
+/* pids=1,5,9: the processes that live, as the container's pid namespace numbers them. */
+static void do_ps(struct container *c, struct message *m)
 {
+	struct kernel *k = c->k;
 	char list[6000] = "";
 	struct thread_group *tg;
 	struct bootconf a;
@@ -196,7 +205,7 @@ static void do_ps(struct kernel *k, struct message *m)
 
 	lock_acquire(&k->tasks_lock);
 	list_for_each(tg, &k->groups, node) {
-		int nr = tg->group_flags & TG_ZOMBIE ? 0 : pid_nr_in(tg->pid, k->init_pid_ns);
+		int nr = tg->container != c || (tg->group_flags & TG_ZOMBIE) ? 0 : pid_nr_in(tg->pid, c->pid_ns);
 
 		if (nr && len < sizeof(list) - 16)
 			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%d", len ? "," : "", nr);
@@ -208,31 +217,35 @@ static void do_ps(struct kernel *k, struct message *m)
 	bootconf_free(&a);
 }
 
-static void do_stats(struct kernel *k, struct message *m)
+static void do_stats(struct container *c, struct message *m)
 {
+	struct kernel *k = c->k;
 	uint64_t user = 0, sys = 0, pids, ut, st;
 	struct thread_group *tg;
 	struct bootconf a;
 
 	lock_acquire(&k->tasks_lock);
 	list_for_each(tg, &k->groups, node) {
+		if (tg->container != c)
+			continue;
 		tg_cpu_times_locked(tg, &ut, &st);
 		user += ut;
 		sys += st;
 	}
-	pids = k->task_count;
+	pids = c->task_count;
 	lock_release(&k->tasks_lock);
 	bootconf_init(&a);
 	if (!bootconf_add_u64(&a, "cpu_user_ns", user) && !bootconf_add_u64(&a, "cpu_system_ns", sys) &&
-	    !bootconf_add_u64(&a, "pids", pids) && !bootconf_add_u64(&a, "pids_limit", k->pids_limit) &&
+	    !bootconf_add_u64(&a, "pids", pids) && !bootconf_add_u64(&a, "pids_limit", c->pids_limit) &&
 	    !bootconf_add_u64(&a, "memory_limit", k->memory_limit))
 		answer(m, &a);
 	bootconf_free(&a);
 }
 
 /* Lines for people: NAME COUNT. */
-static void do_patches(struct kernel *k, struct message *m)
+static void do_patches(struct container *c, struct message *m)
 {
+	struct kernel *k = c->k;
 	struct platform_stats st = { 0 };
 	struct bootconf a;
 	int err;
@@ -257,30 +270,44 @@ static void do_patches(struct kernel *k, struct message *m)
 	bootconf_free(&a);
 }
 
-static void do_limits(struct kernel *k, struct message *m)
+static void do_limits(struct container *c, struct message *m)
 {
+	struct kernel *k = c->k;
 	uint64_t pids, memory;
 
-	if (bootconf_get_u64(&m->conf, "pids", k->pids_limit, &pids) == 0 && pids <= UINT32_MAX)
-		__atomic_store_n(&k->pids_limit, (uint32_t)pids, __ATOMIC_RELAXED);
+	if (bootconf_get_u64(&m->conf, "pids", c->pids_limit, &pids) == 0 && pids <= UINT32_MAX)
+		__atomic_store_n(&c->pids_limit, (uint32_t)pids, __ATOMIC_RELAXED);
 	if (bootconf_get_u64(&m->conf, "memory", k->memory_limit, &memory) == 0 && k->memory_limit && memory)
 		__atomic_store_n(&k->memory_limit, memory, __ATOMIC_RELAXED);
 }
 
-static void do_exec(struct kernel *k, struct message *m)
+static void do_exec(struct container *c, struct message *m)
 {
 	int stdio[3] = { -1, -1, -1 };
 
-	if (m->fd_count < 2)
+	if (m->fd_count < 2 || m->fd_count > 5)
 		return;
 	for (int i = 2; i < m->fd_count; i++)
 		stdio[i - 2] = m->fds[i];
-	control_exec(k, m->fds[0], m->fds[1], stdio);
+	control_exec(c, m->fds[0], m->fds[1], stdio);
+	m->fd_count = 0; /* taken over */
+}
+
+/* Only the sandbox's own container takes others in. */
+static void do_container(struct container *c, struct message *m)
+{
+	int stdio[3] = { -1, -1, -1 };
+
+	if (m->fd_count < 3 || c != c->k->main)
+		return;
+	for (int i = 3; i < m->fd_count; i++)
+		stdio[i - 3] = m->fds[i];
+	container_join(c->k, m->fds[0], m->fds[1], m->fds[2], stdio);
 	m->fd_count = 0; /* taken over */
 }
 
 /* The new policy's lines come in a configuration; a bad one leaves the old policy in force. */
-static void do_net_policy(struct kernel *k, struct message *m)
+static void do_net_policy(struct container *asker, struct message *m)
 {
 	char why[600] = "";
 	struct bootconf c, a;
@@ -294,7 +321,7 @@ static void do_net_policy(struct kernel *k, struct message *m)
 	if (err)
 		snprintf(why, sizeof(why), "no usable configuration: %s", strerror(-err));
 	else
-		err = egress_reload(k->sockets->egress, &c, why, sizeof(why));
+		err = egress_reload(asker->k->sockets->egress, &c, why, sizeof(why));
 	if (!bootconf_add(&a, err ? "error" : "ok", err ? why : "1"))
 		answer(m, &a);
 	bootconf_free(&a);
@@ -303,7 +330,7 @@ static void do_net_policy(struct kernel *k, struct message *m)
 
 static const struct {
 	const char *cmd;
-	void (*fn)(struct kernel *k, struct message *m);
+	void (*fn)(struct container *c, struct message *m);
 	int acknowledge; /* an empty answer says that it is done */
 } g_commands[] = {
 	{ "winsize", do_winsize, 0 }, { "signal", do_signal, 1 }, { "kill", do_kill, 0 },
@@ -311,16 +338,17 @@ static const struct {
 	{ "patches", do_patches, 0 },
 	{ "limits", do_limits, 1 },   { "exec", do_exec, 0 },
 	{ "net_policy", do_net_policy, 0 },
+	{ "container", do_container, 0 },
 };
 
-static void serve_message(struct kernel *k, struct message *m)
+static void serve_message(struct container *c, struct message *m)
 {
 	static const char done[] = "ok=1";
 	const char *cmd = bootconf_get(&m->conf, "cmd");
 
 	for (size_t i = 0; cmd && i < sizeof(g_commands) / sizeof(*g_commands); i++)
 		if (!strcmp(cmd, g_commands[i].cmd)) {
-			g_commands[i].fn(k, m);
+			g_commands[i].fn(c, m);
 			if (g_commands[i].acknowledge)
 				answer(m, &(struct bootconf){ .data = (char *)(uintptr_t)done,
 							      .size = sizeof(done) });
@@ -330,7 +358,7 @@ static void serve_message(struct kernel *k, struct message *m)
 }
 
 /* 1 a message, 0 one to be skipped, -1 the runtime is gone. #hostcalls: recvmsg */
-static int receive(struct kernel *k, char *buf, struct message *m)
+static int receive(int fd, char *buf, struct message *m)
 {
 	union {
 		struct cmsghdr align;
@@ -339,7 +367,7 @@ static int receive(struct kernel *k, char *buf, struct message *m)
 	struct iovec iov = { buf, MESSAGE_MAX };
 	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf,
 			    .msg_controllen = sizeof(control.buf) };
-	ssize_t n = recvmsg(k->control_fd, &h, MSG_CMSG_CLOEXEC);
+	ssize_t n = recvmsg(fd, &h, MSG_CMSG_CLOEXEC);
 
 	m->fd_count = 0;
 	if (n < 0 && errno == EINTR)
@@ -356,21 +384,23 @@ static int receive(struct kernel *k, char *buf, struct message *m)
 }
 
 /* #hostcalls: close futex */
-void control_run(struct kernel *k)
+void control_run(struct container *c)
 {
-	static char buf[MESSAGE_MAX];
+	char buf[MESSAGE_MAX];
 
-	while (k->control_fd >= 0) {
+	while (c->control_fd >= 0) {
 		struct message m;
-		int got = receive(k, buf, &m);
+		int got = receive(c->control_fd, buf, &m);
 
 		if (got < 0) {
 			/* The runtime is gone: nobody is left to run for. */
 			log_info("control: the runtime is gone");
-			kernel_exit(k, "signaled", SIGKILL);
+			if (c != c->k->main)
+				return;
+			kernel_exit(c->k, "signaled", SIGKILL);
 		}
 		if (got)
-			serve_message(k, &m);
+			serve_message(c, &m);
 		for (int i = 0; i < m.fd_count; i++)
 			close(m.fds[i]);
 	}

@@ -22,6 +22,7 @@
 #include "platform/base/log.h"
 #include "platform/base/thread.h"
 #include "sentry/boot.h"
+#include "sentry/container.h"
 #include "sentry/spawn.h"
 #include "sentry/task/task_priv.h"
 
@@ -130,6 +131,7 @@ static void free_joined(struct joined *j)
 		if (j->spawn.stdio[i] >= 0)
 			close(j->spawn.stdio[i]);
 	close(j->conn);
+	container_put(j->spawn.c);
 	bootconf_free(&j->conf);
 	free(j);
 }
@@ -216,7 +218,7 @@ static void *joined_main(void *arg)
 	return failed ? give_up(j, t) : task_main(t);
 }
 
-void control_exec(struct kernel *k, int conn, int conf_fd, const int *stdio)
+void control_exec(struct container *c, int conn, int conf_fd, const int *stdio)
 {
 	struct joined *j = calloc(1, sizeof(*j));
 	int err;
@@ -230,7 +232,8 @@ void control_exec(struct kernel *k, int conn, int conf_fd, const int *stdio)
 		return;
 	}
 	j->conn = conn;
-	j->spawn.k = k;
+	j->spawn.k = c->k;
+	j->spawn.c = container_get(c);
 	j->spawn.conf = &j->conf;
 	j->spawn.code = BOOT_EXIT_SETUP;
 	memcpy(j->spawn.stdio, stdio, sizeof(j->spawn.stdio));

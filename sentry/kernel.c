@@ -14,6 +14,7 @@
 #include "platform/base/phase.h"
 #include "platform/base/thread.h"
 #include "sentry/boot.h"
+#include "sentry/container.h"
 #include "sentry/task/task_priv.h"
 
 struct kernel *g_kernel;
@@ -69,7 +70,8 @@ void kernel_exit(struct kernel *k, const char *reason, int wait_status)
 
 	once();
 	phase_mark("exit");
-	console_drain(NULL);
+	if (k->main)
+		console_drain(k->main->console);
 	platform_stop(k->platform);
 	phase_mark("stopped");
 	phase_log();

@@ -25,6 +25,7 @@ struct ipc_ns;
 struct user_count;
 struct ptrace_corpse;
 struct socket_layer; /* sentry/socket */
+struct container;    /* sentry/container.h */
 
 struct kernel {
 	struct platform *platform; /* [I] */
@@ -40,13 +41,14 @@ struct kernel {
 	struct list_head groups;     /* [tasks] every thread_group, by creation */
 	uint32_t task_count;	     /* [tasks] */
 	struct thread_group *init;   /* [tasks] the sandbox's first process */
+	struct container *main;	     /* [I] the container it is in */
+	struct list_head containers; /* [tasks] by creation, the first included */
 
 	uint32_t cpu_count;	     /* [I] what the guest sees */
 	uint64_t memory_limit;	     /* [I] bytes, 0: none */
 	struct ktimer oom_timer;     /* sentry/mm/oom.c */
 	uint32_t oom_timer_state;    /* [a] of it: 0 not initialised, 1 idle, 2 armed */
 	uint64_t total_memory;	     /* [I] what the guest is told: the limit, or the host's memory */
-	uint32_t pids_limit;	     /* [I] 0: none */
 	uint64_t boot_mono_ns;	     /* [I] CLOCK_MONOTONIC of the sandbox's start */
 	char release[65];	     /* [I] uname -r */
 	int strace;		     /* [I] trace syscalls to the log */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "platform/base/log.h"
+#include "sentry/container.h"
 #include "sentry/ipc/ipc.h"
 #include "sentry/seccomp/seccomp.h"
 #include "sentry/spawn_conf.h"
@@ -100,7 +101,7 @@ static int set_cwd(struct spawn *s, struct task *t)
 
 static int init_fs(struct spawn *s, struct task *t)
 {
-	struct mount *root = mnt_ns_root(s->k->init_mnt_ns);
+	struct mount *root = mnt_ns_root(s->c->mnt_ns);
 	struct path p = { .mnt = root, .dentry = root->root };
 	uint64_t mask;
 
@@ -108,9 +109,23 @@ static int init_fs(struct spawn *s, struct task *t)
 		mount_put(root);
 		return -1;
 	}
-	t->fs = fs_new(p, p, s->k->init_mnt_ns, (uint32_t)mask);
+	t->fs = fs_new(p, p, s->c->mnt_ns, (uint32_t)mask);
 	mount_put(root);
 	return t->fs ? 0 : spawn_fail(s, BOOT_EXIT_SETUP, "out of memory");
+}
+
+/* A container's tree, if nothing has been started there yet: /proc shows what t is allowed to see. */
+static int make_tree(struct spawn *s, struct task *t)
+{
+	struct task *before = current;
+	int err = 0;
+
+	if (s->c->mnt_ns)
+		return 0;
+	current = t;
+	err = boot_mounts(s->c);
+	current = before;
+	return err ? spawn_fail(s, s->c->code, "%s", s->c->why) : 0;
 }
 
 struct task *spawn_task(struct spawn *s)
@@ -126,11 +141,12 @@ struct task *spawn_task(struct spawn *s)
 		spawn_fail(s, BOOT_EXIT_SETUP, "out of memory");
 		return NULL;
 	}
-	t->pid_ns = pid_ns_get(k->init_pid_ns);
+	tg->container = container_get(s->c);
+	t->pid_ns = pid_ns_get(s->c->pid_ns);
 	t->sighand = sighand_new();
 	t->files = fdtable_new();
-	t->uts = uts_get(k->init_uts_ns);
-	t->ipc = ipc_ns_get(k->init_ipc_ns);
+	t->uts = uts_get(s->c->uts);
+	t->ipc = ipc_ns_get(s->c->ipc);
 	t->cred = spawn_cred(s);
 	for (uint32_t cpu = 0; cpu < k->cpu_count; cpu++)
 		t->cpu_affinity[cpu / 64] |= 1ull << (cpu % 64);
@@ -139,7 +155,7 @@ struct task *spawn_task(struct spawn *s)
 	if (!t->sighand || !t->files)
 		spawn_fail(s, BOOT_EXIT_SETUP, "out of memory");
 	else if (t->cred && !spawn_u64(s, "no_new_privs", 0, 1, &nnp) && !spawn_rlimits(s, tg) &&
-		 !spawn_inherited(s, t) && !init_fs(s, t)) {
+		 !spawn_inherited(s, t) && !make_tree(s, t) && !init_fs(s, t)) {
 		t->no_new_privs = nnp != 0;
 		if (!spawn_seccomp(s, t))
 			return t;
@@ -200,7 +216,9 @@ static int link_task(struct spawn *s, struct task *t, int init)
 	struct pid *pid;
 
 	lock_acquire(&k->tasks_lock);
-	pid = pid_alloc(k->init_pid_ns, NULL, 0);
+	/* A namespace that had an init and lost it takes no more. */
+	pid = s->c->ending || (t->pid_ns->table_used && !t->pid_ns->reaper) ? ERR_PTR(-ENOMEM)
+									    : pid_alloc(t->pid_ns, NULL, 0);
 	if (IS_ERR(pid)) {
 		lock_release(&k->tasks_lock);
 		return spawn_fail(s, BOOT_EXIT_SETUP, "no process id is free");
@@ -211,13 +229,17 @@ static int link_task(struct spawn *s, struct task *t, int init)
 	tg->leader = t;
 	tg_get(tg);
 	list_add_tail(&tg->node, &k->groups);
-	if (init) {
+	if (init && !t->pid_ns->reaper) {
 		tg->group_flags |= TG_INIT;
 		/* `caisson run` starts programs that were not written to be an init. */
 		if (mode && !strcmp(mode, "plain"))
 			tg->group_flags |= TG_INIT_MORTAL;
-		k->init_pid_ns->reaper = tg;
-		k->init = tg;
+		t->pid_ns->reaper = tg;
+	}
+	if (init) {
+		s->c->init = tg;
+		if (s->c == k->main)
+			k->init = tg;
 	}
 	tg->session_leader = 1;
 	tg_join_session(tg, pid_get(pid));

@@ -10,10 +10,12 @@
 #include "sentry/boot.h"
 
 struct task;
+struct container;
 struct console_link;
 
 struct spawn {
 	struct kernel *k;
+	struct container *c;	     /* where it starts */
 	const struct bootconf *conf; /* arg env exe cwd uid gid groups caps … */
 	int stdio[3];		     /* host fds, taken over; -1: closed in the guest */
 	struct console_link *console; /* out: with tty=1 */
@@ -22,12 +24,12 @@ struct spawn {
 };
 
 /*
- * A task of its own process and session, in the initial namespaces, with everything but a program.
+ * A task of its own process and session, in the container's namespaces, with everything but a program.
  * Not linked into the task tree yet. The caller's thread borrows `current` meanwhile. NULL on
  * failure.
  */
 struct task *spawn_task(struct spawn *s);
-/* Links it as pid 1 (init) or as a process without a parent, and gives it its stdio: 0 or -1. */
+/* Links it as the container's first process (init) or as one without a parent, and gives it its stdio: 0 or -1. */
 int spawn_link(struct spawn *s, struct task *t, int init);
 /* In t's own thread: would the program be found, and may it be run? 0 or -1. */
 int spawn_check(struct spawn *s, struct task *t);

@@ -15,6 +15,7 @@
 #include "sentry/ipc/ipc.h"
 #include "sentry/syscall/syscall.h"
 #include "sentry/task/pidfd.h"
+#include "sentry/container.h"
 #include "sentry/task/task_priv.h"
 #include "vfs/dev/tty.h"
 
@@ -222,6 +223,7 @@ static void copy_group(struct task *t, struct thread_group *tg, const struct clo
 	memcpy(tg->rlimits, from->rlimits, sizeof(tg->rlimits));
 	lock_release(&from->rlimit_lock);
 	tg->oom_score_adj = from->oom_score_adj;
+	tg->container = from->container ? container_get(from->container) : NULL;
 	tg->personality_inherit = from->personality_inherit;
 	if (timers_group_init)
 		timers_group_init(tg);
@@ -253,6 +255,11 @@ static void link_group(struct task *t, struct task *c, const struct clone_args_k
 	tg->ctty = from->ctty ? tty_get(from->ctty) : NULL;
 }
 
+static int over_pids_limit(const struct container *c)
+{
+	return c && (c->ending || (c->pids_limit && c->task_count >= c->pids_limit));
+}
+
 /* Gives the child its id and its place in the tree. */
 static int publish(struct task *t, struct task *c, const struct clone_args_k *a)
 {
@@ -268,7 +275,7 @@ static int publish(struct task *t, struct task *c, const struct clone_args_k *a)
 	else if (!(a->flags & CLONE_THREAD) &&
 		 (__atomic_load_n(&t->work, __ATOMIC_SEQ_CST) & TASK_WORK_SIGNAL))
 		err = -ERESTARTNOINTR;
-	else if ((k->pids_limit && k->task_count >= k->pids_limit) || over_nproc(t))
+	else if (over_pids_limit(t->tg->container) || over_nproc(t))
 		err = -EAGAIN;
 	else if (c->pid_ns != t->k->init_pid_ns && c->pid_ns->table_used && !c->pid_ns->reaper)
 		err = -ENOMEM; /* its init is dead */

@@ -12,6 +12,7 @@
 #include "platform/base/log.h"
 #include "sentry/ipc/ipc.h"
 #include "sentry/task/run.h"
+#include "sentry/container.h"
 #include "sentry/task/task_priv.h"
 #include "vfs/dev/tty.h"
 
@@ -342,6 +343,8 @@ static void thread_dead(struct task *t)
 		ptrace_task_exit_locked(t);
 	tg->task_count--;
 	k->task_count--;
+	if (tg->container && --tg->container->task_count == 0 && tg->container->ending)
+		sem_post(&tg->container->empty);
 	if (tg->task_count)
 		thread_children_pass(t);
 	if (tg->exec_task && tg->task_count == 1)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sentry/ipc/ipc.h"
+#include "sentry/container.h"
 #include "sentry/task/task_priv.h"
 
 __thread struct task *current;
@@ -108,6 +109,7 @@ void tg_put(struct thread_group *tg)
 	pid_put(tg->pgrp);
 	pid_put(tg->session);
 	pid_ns_put(tg->pid_ns_for_children);
+	container_put(tg->container);
 	waitq_destroy(&tg->child_wait);
 	waitq_destroy(&tg->exec_wait);
 	lock_destroy(&tg->rlimit_lock);
@@ -121,6 +123,8 @@ void task_link(struct task *t)
 	t->tg->task_count++;
 	t->tg->live++;
 	t->k->task_count++;
+	if (t->tg->container)
+		t->tg->container->task_count++;
 	t->pid->task = t;
 }
 

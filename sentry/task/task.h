@@ -35,6 +35,7 @@ struct posix_timers;
 struct ptrace_state;
 struct seccomp_state;
 struct sysv_undo;
+struct container;
 
 /* ---- process ids ---- */
 
@@ -116,6 +117,7 @@ struct rusage_sum {
 struct thread_group {
 	struct ref ref;
 	struct kernel *k;
+	struct container *container;	  /* [I] a reference; NULL in tests without one */
 	struct pid *pid;		  /* [I] */
 	struct list_head node;		  /* [tasks] in kernel->groups */
 	struct list_head tasks;		  /* [tasks] task.tg_node; live and exiting threads */

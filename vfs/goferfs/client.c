@@ -24,6 +24,7 @@
 #include "platform/base/errptr.h"
 #include "platform/base/list.h"
 #include "platform/base/log.h"
+#include "platform/base/refs.h"
 
 #define FORGET_BATCH 64
 
@@ -39,6 +40,7 @@ struct waiting {
 };
 
 struct goferfs_conn {
+	struct ref ref;
 	int sock;
 	uint32_t next_tag; /* [a] */
 	uint64_t messages; /* [a] */
@@ -319,6 +321,7 @@ struct goferfs_conn *goferfs_connect(int fd)
 
 	if (!c)
 		return ERR_PTR(-ENOMEM);
+	ref_init(&c->ref);
 	c->sock = fd;
 	list_init(&c->waiting);
 	pthread_mutex_init(&c->m, NULL);
@@ -339,4 +342,20 @@ struct goferfs_conn *goferfs_connect(int fd)
 		return ERR_PTR(err);
 	}
 	return c;
+}
+
+struct goferfs_conn *goferfs_get(struct goferfs_conn *c)
+{
+	ref_get(&c->ref);
+	return c;
+}
+
+/* Nobody is in a call: callers hold a mount. #hostcalls: close */
+void goferfs_put(struct goferfs_conn *c)
+{
+	if (!c || !ref_put(&c->ref))
+		return;
+	close(c->sock);
+	pthread_mutex_destroy(&c->m);
+	free(c);
 }

@@ -58,6 +58,7 @@ static void g_destroy(struct superblock *sb)
 		return;
 	lock_destroy(&fs->lock);
 	ahead_free(fs);
+	goferfs_put(fs->conn);
 	free(fs->table);
 	free(fs->changed);
 	free(fs);
@@ -192,6 +193,7 @@ static struct superblock *g_mount(struct vfs *vfs, const char *source, uint32_t 
 		free(fs);
 		return sb ? sb : ERR_PTR(-ENOMEM);
 	}
+	goferfs_get(fs->conn);
 	fs->sb = sb;
 	sb->priv = fs;
 	sb->blksize = sane_blksize(attr.blksize);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The filesystem behind a gofer: rootfs and bind mounts. One connection per sandbox serves any
- * number of mounts; only boot makes them. Any thread may call; calls wait for the gofer, never
+ * The filesystem behind a gofer: rootfs and bind mounts. One connection per container serves
+ * any number of its mounts; only the making of containers makes them. Any thread may call; calls wait for the gofer, never
  * for a guest.
  */
 #ifndef CAISSON_GOFERFS_H
@@ -14,9 +14,12 @@ struct goferfs_conn;
 
 /*
  * Takes over the socket to the gofer and greets it. ERR_PTR(-EPROTO) when it does not speak our
- * protocol, or what the socket gave. The connection lives as long as the sandbox.
+ * protocol, or what the socket gave. One reference; each mount holds another, and the last closes the
+ * socket, which ends the gofer.
  */
 struct goferfs_conn *goferfs_connect(int fd);
+struct goferfs_conn *goferfs_get(struct goferfs_conn *c);
+void goferfs_put(struct goferfs_conn *c); /* NULL is no connection */
 /*
  * fn(arg) runs once, on some thread, when the gofer is gone or broke the protocol: from then on
  * everything but cached data fails with EIO.
