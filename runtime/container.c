@@ -250,6 +250,18 @@ static int open_netns(const struct spec *s)
 	return fd;
 }
 
+/* The pause container of a pod holds the whole pod here; its own tiny share of CPU is not meant for
+ * that. The pod's cgroup above has the pod's. */
+static void drop_pause_share(const struct spec *s)
+{
+	struct json_object *type = spec_get(spec_get(s->json, "annotations"), "io.kubernetes.cri.container-type");
+	struct json_object *cpu = spec_get(s->resources, "cpu");
+
+	if (type && cpu && json_object_is_type(cpu, json_type_object) && json_object_is_type(type, json_type_string) &&
+	    !strcmp(json_object_get_string(type), "sandbox"))
+		json_object_object_del(cpu, "shares");
+}
+
 static void gofer_conf(struct spec *s, const char *log_level)
 {
 	struct bootconf *g = &s->gofer;
@@ -289,6 +301,7 @@ pid_t container_create(const char *id, const struct container_options *o)
 		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
 			die(1, "fd %d is closed and /dev/null can not take its place", fd);
 	load_spec(&spec, bundle);
+	drop_pause_share(&spec);
 	int joins = pod_find(&spec, &pod);
 
 	state_create(&st, id);

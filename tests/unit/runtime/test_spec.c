@@ -107,7 +107,7 @@ START_TEST(mistakes_elsewhere_name_their_place)
 	refused(PROCESS, "\"linux\":[]", "linux");
 	refused(PROCESS, "\"linux\":{\"intelRdt\":{}}", "linux.intelRdt");
 	refused(PROCESS, "\"linux\":{\"namespaces\":[{\"type\":\"x\"}]}", "linux.namespaces[0]");
-	refused(PROCESS, "\"linux\":{\"namespaces\":[{\"type\":\"pid\",\"path\":\"/proc/1/ns/pid\"}]}", "linux.namespaces[0]");
+	refused(PROCESS, "\"linux\":{\"namespaces\":[{\"type\":\"mount\",\"path\":\"/proc/1/ns/mnt\"}]}", "linux.namespaces[0]");
 	refused(PROCESS, "\"linux\":{\"namespaces\":[{\"type\":\"network\",\"path\":\"x\"}]}", "linux.namespaces[0]");
 	refused(PROCESS, "\"linux\":{\"maskedPaths\":[\"etc\"]}", "linux.maskedPaths");
 	refused(PROCESS, "\"linux\":{\"devices\":[{\"path\":\"x\",\"type\":\"c\"}]}", "linux.devices[0]");
