@@ -9,7 +9,8 @@ for tool in containerd ctr containerd-shim-runc-v2 busybox podman python3 ip; do
 	command -v $tool >/dev/null || { echo "ok skipped: $tool is not installed"; exit 0; }
 done
 [ -x /usr/lib/cni/bridge ] || { echo "ok skipped: containernetworking-plugins is not installed"; exit 0; }
-python3 -c 'import grpc' 2>/dev/null || { echo "ok skipped: python3-grpcio is not installed"; exit 0; }
+PY=/usr/bin/python3 # Debian's, which has Debian's modules
+$PY -c 'import grpc' 2>/dev/null || { echo "ok skipped: python3-grpcio is not installed"; exit 0; }
 CAISSON=$(readlink -f "$CAISSON")
 LIB=$(readlink -f "$(dirname "$0")/../lib")
 S=$(mktemp -d /tmp/ccri.XXXXXX) # socket paths must be short
@@ -42,7 +43,7 @@ state = "$S/state"
       BinaryName = "$CAISSON"
 CONF
 DAEMON=
-cri() { timeout 120 python3 "$LIB/cri.py" "$S/c.sock" "$@"; }
+cri() { timeout 120 $PY "$LIB/cri.py" "$S/c.sock" "$@"; }
 cleanup() {
 	[ -z "${POD:-}" ] || { cri stop-pod "$POD"; cri rm-pod "$POD"; } >/dev/null 2>&1
 	[ -z "$DAEMON" ] || { kill "$DAEMON"; wait "$DAEMON"; } 2>/dev/null
@@ -88,7 +89,7 @@ pods() { # PID-SHARED: a pod with two containers, through its whole life
 	check "$name: the pod's address from the host" is "$(python3 -c "import urllib.request as u; print(u.urlopen('http://$IP/f', timeout=20).read().decode().strip())")" "from the file"
 	status "$name: exec-sync, status" 5 cri exec "$A" 10 sh -c 'exit 5'
 	status "$name: exec-sync, time limit" 1 cri exec "$A" 1 sleep 77
-	check "$name: and the process is gone" until_ok 50 sh -c "! python3 $LIB/cri.py $S/c.sock exec $A 10 ps | grep -q 'sleep 77'"
+	check "$name: and the process is gone" until_ok 50 sh -c "! $PY $LIB/cri.py $S/c.sock exec $A 10 ps | grep -q 'sleep 77'"
 	check "$name: logs" grep -q "b speaks" "/tmp/$name-b.log"
 	check "$name: hostname" is "$(cri exec "$B" 10 hostname)" $name
 	check "$name: pid namespace" is "$(cri exec "$A" 10 ps | grep -c 'b speaks')" "$p"
