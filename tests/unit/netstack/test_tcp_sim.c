@@ -117,6 +117,14 @@ static uint64_t run(uint64_t seed, int v6, uint32_t mtu, int loss, int dup, int 
 	m->reorder = reorder;
 	m->delay_ns = delay;
 	m->bits_per_s = 100000000;
+	/* TCP is what is tested: three lost ARP requests would end a connect, as they may. */
+	for (int i = 0; i < 2; i++) {
+		struct ip_addr peer = sim_addr(!i, v6);
+
+		stack_lock(m->s[i]);
+		neigh_add(m->n[i], &peer, m->n[!i]->mac);
+		stack_unlock(m->s[i]);
+	}
 	pair(m, v6, &c, &a);
 	uint64_t t = transfer(m, c, a, total);
 
