@@ -95,7 +95,7 @@ DEBS := gcc make pkg-config libseccomp-dev liburing-dev libxxhash-dev libcapston
 DEBS_CHECK := $(DEBS) bash coreutils perl git rsync xz-utils tar busybox-static debootstrap python3-venv \
 	podman conmon catatonit containerd runc strace iproute2 curl procps \
 	wget openssl nginx-light wrk redis-server redis-tools postgresql iperf3 openssh-client openssh-server \
-	iputils-ping jq dnsutils dnsmasq-base ethtool nodejs golang-go python3-requests \
+	iputils-ping jq dnsutils dnsmasq-base ethtool containernetworking-plugins python3-grpcio nodejs golang-go python3-requests \
 	libpython3.11-testsuite
 deps:
 	@sh tests/lib/install_debs.sh $(if $(filter check,$(MAKECMDGOALS)),$(DEBS_CHECK),$(DEBS))
