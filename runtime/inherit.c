@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "platform/abi/signal.h"
 #include "platform/base/bootconf.h"
 #include "runtime/error.h"
 
@@ -73,25 +76,22 @@ static void take_limits(struct inherited *in)
 	}
 }
 
+/* By the kernel's own calls: libc's keep two signals to themselves, which can be ignored as well. */
 static void take_signals(struct inherited *in)
 {
-	sigset_t set;
+	const struct linux_sigaction dfl = { .handler = (uint64_t)(uintptr_t)SIG_DFL };
+	const linux_sigset_t none = 0;
 
-	sigprocmask(SIG_SETMASK, NULL, &set);
-	for (int sig = 1; sig < NSIG; sig++) {
-		struct sigaction sa;
+	for (int sig = 1; sig <= LINUX_NSIG; sig++) {
+		struct linux_sigaction sa;
 
-		if (sigaction(sig, NULL, &sa) != 0)
+		if (syscall(SYS_rt_sigaction, sig, NULL, &sa, sizeof(sa.mask)) != 0 ||
+		    sa.handler != (uint64_t)(uintptr_t)SIG_IGN)
 			continue;
-		if (sa.sa_handler == SIG_IGN) {
-			in->ignored |= 1ull << (sig - 1);
-			signal(sig, SIG_DFL);
-		}
-		if (sigismember(&set, sig) == 1)
-			in->blocked |= 1ull << (sig - 1);
+		in->ignored |= 1ull << (sig - 1);
+		syscall(SYS_rt_sigaction, sig, &dfl, NULL, sizeof(sa.mask));
 	}
-	sigemptyset(&set);
-	sigprocmask(SIG_SETMASK, &set, NULL);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, &in->blocked, sizeof(none));
 }
 
 void inherit_take(struct inherited *in)

@@ -11,6 +11,7 @@ counts. A test that takes longer than its limit fails. There is no second try.
 """
 import argparse
 import concurrent.futures
+import ctypes
 import os
 import re
 import signal
@@ -43,6 +44,15 @@ class Totals:
             if output:
                 tail = output.strip().splitlines()[-25:]
                 print("      | " + "\n      | ".join(tail), flush=True)
+
+
+def default_signals():
+    """Whatever started us may ignore some (a shell's background job: SIGINT and SIGQUIT)."""
+    libc = ctypes.CDLL(None)
+    for sig in range(1, signal.NSIG):
+        libc.syscall(13, sig, bytes(32), None, 8)  # rt_sigaction: libc refuses two of them
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def run(cmd, limit, env=None, cwd=ROOT):
@@ -156,6 +166,7 @@ def runs_alone(w):
 
 
 def main():
+    default_signals()
     ap = argparse.ArgumentParser()
     ap.add_argument("build")
     ap.add_argument("--suite", default="all")

@@ -107,15 +107,15 @@ struct inode {
 	const struct inode_ops *ops; /* [I] */
 	const struct file_ops *fops; /* [I] for regular files and directories; may be NULL */
 	struct lock lock;
-	/* [lock]; mode's type bits are [I]. Single words may be read without it. */
-	uint32_t mode;
-	uint32_t uid, gid;
-	uint32_t nlink;
+	/* [lock]; mode's type bits are [I]. Atomic ones may be read without it. */
+	_Atomic uint32_t mode;
+	_Atomic uint32_t uid, gid;
+	_Atomic uint32_t nlink;
 	uint64_t rdev;
-	uint64_t size;
-	uint64_t blocks; /* 512-byte units */
+	_Atomic uint64_t size;
+	_Atomic uint64_t blocks; /* 512-byte units */
 	struct linux_timespec atime, mtime, ctime, btime;
-	uint32_t attr_flags;   /* STATX_ATTR_IMMUTABLE, _APPEND; INODE_LINKABLE */
+	_Atomic uint32_t attr_flags; /* STATX_ATTR_IMMUTABLE, _APPEND; INODE_LINKABLE */
 	uint32_t seals;	       /* F_SEAL_* of memfds */
 	uint64_t change_count; /* i_version: bumped by each change of data or attributes */
 	struct flock_ctx *flock; /* file locks; NULL until the first (flock.c) */

@@ -53,6 +53,7 @@ limit MEMLOCK 0
 limit SIGPENDING 1
 inherits "soft limits" "resource.setrlimit(resource.RLIMIT_NOFILE, (32, 4000)); resource.setrlimit(resource.RLIMIT_STACK, (262144, -1))"
 inherits "ignored signals" "[signal.signal(s, signal.SIG_IGN) for s in (1, 2, 3, 10, 13, 15, 17, 20, 23, 40)]"
+inherits "ignored signals of libc's own" "import ctypes; [ctypes.CDLL(None).syscall(13, s, (ctypes.c_ulong * 4)(1), None, 8) for s in (32, 33)]"
 inherits "blocked signals" "signal.pthread_sigmask(signal.SIG_SETMASK, range(1, 65))"
 inherits "umask 077" "os.umask(0o077)"
 inherits "umask 0" "os.umask(0)"

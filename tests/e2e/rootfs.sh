@@ -31,8 +31,8 @@ inside() {
 	fi
 }
 
-# What chroot says natively is what the sandbox must say.
-for c in 'cat /etc/debian_version' 'dpkg -l | md5sum' 'ls -lR /etc | md5sum' 'stat -c "%n %a %u %g %s" /root /tmp /bin/su /etc/shadow' \
+# What chroot says natively is what the sandbox must say (but for the three files it provides).
+for c in 'cat /etc/debian_version' 'dpkg -l | md5sum' 'ls -lR -I hosts -I hostname -I resolv.conf /etc | md5sum' 'stat -c "%n %a %u %g %s" /root /tmp /bin/su /etc/shadow' \
 	'getent passwd root nobody' 'find / -xdev -type f -path "/usr/*" | sort | md5sum' \
 	'perl -MConfig -e "print \$Config{version}"' 'python3 -c "import json, sqlite3, ssl, zlib; print(json.dumps([1]))"'; do
 	inside "$c" "$(chroot "$R" sh -c "$c" 2>/dev/null)" sh -c "$c"

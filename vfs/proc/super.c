@@ -87,9 +87,12 @@ static int task_alive(void *fs, void *obj)
 static int task_attr(const struct pseudo_req *rq, struct inode *ino)
 {
 	const struct proc_source *ps = proc_ps(rq);
+	uint32_t uid = ino->uid, gid = ino->gid;
+	int r = ps->task_owner(ps, rq->inst->obj, rq->desc->mode == (S_IFDIR | 0555), &uid, &gid);
 
-	return ps->task_owner(ps, rq->inst->obj, rq->desc->mode == (S_IFDIR | 0555), &ino->uid,
-			      &ino->gid);
+	ino->uid = uid;
+	ino->gid = gid;
+	return r;
 }
 
 static void show_options(struct superblock *sb, struct strbuf *out)
