@@ -11,7 +11,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "platform/abi/signal.h"
 #include "platform/base/bootconf.h"
 #include "runtime/error.h"
 
@@ -76,17 +75,25 @@ static void take_limits(struct inherited *in)
 	}
 }
 
+/* rt_sigaction's struct on x86-64. */
+struct kernel_sigaction {
+	void *handler;
+	unsigned long flags;
+	void *restorer;
+	uint64_t mask;
+};
+
 /* By the kernel's own calls: libc's keep two signals to themselves, which can be ignored as well. */
 static void take_signals(struct inherited *in)
 {
-	const struct linux_sigaction dfl = { .handler = (uint64_t)(uintptr_t)SIG_DFL };
-	const linux_sigset_t none = 0;
+	const struct kernel_sigaction dfl = { .handler = (void *)SIG_DFL };
+	const uint64_t none = 0;
 
-	for (int sig = 1; sig <= LINUX_NSIG; sig++) {
-		struct linux_sigaction sa;
+	for (int sig = 1; sig < NSIG; sig++) {
+		struct kernel_sigaction sa;
 
 		if (syscall(SYS_rt_sigaction, sig, NULL, &sa, sizeof(sa.mask)) != 0 ||
-		    sa.handler != (uint64_t)(uintptr_t)SIG_IGN)
+		    sa.handler != (void *)SIG_IGN)
 			continue;
 		in->ignored |= 1ull << (sig - 1);
 		syscall(SYS_rt_sigaction, sig, &dfl, NULL, sizeof(sa.mask));
